@@ -1,0 +1,70 @@
+# Each target makes what it needs. `make help` lists them. POSIX shell, GNU make; Linux, macOS, WSL.
+PYTHON ?= python3
+PORT ?= 8000
+BIN = .venv/bin
+export NO_MKDOCS_2_WARNING = 1
+export PYTHONUTF8 = 1
+stop = { echo "$(1)" >&2; exit 1; }
+
+.PHONY: help serve site test labs outputs browser clean tools
+help:       ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
+
+serve: .venv/site.stamp node_modules/.stamp   ## the whole site on 127.0.0.1:8000 (PORT=), rebuilt and reloaded on every save
+	@$(BIN)/python -c "import socket; socket.socket().connect_ex(('127.0.0.1', $(PORT))) and exit(0); exit(1)" \
+	  || $(call stop,Port $(PORT) is taken. Stop what listens there or choose another: make serve PORT=8001)
+	@echo "Building; then open http://127.0.0.1:$(PORT)/ (Ctrl+C stops)"
+	@exec $(BIN)/mkdocs serve --dev-addr 127.0.0.1:$(PORT)
+
+site: .venv/site.stamp node_modules/.stamp    ## strict build into site/ (SITE_URL=https://host/path/ for canonical links and the sitemap)
+	@[ -n "$(SITE_URL)" ] || echo "SITE_URL is unset: the site works anywhere, without canonical links, sitemap and copyable addresses."
+	@SITE_URL="$(SITE_URL)" $(BIN)/mkdocs build --strict
+
+test: .venv/test.stamp node_modules/.stamp browser   ## everything (ARGS= for pytest)
+	@$(BIN)/python -m pytest $(ARGS)
+
+labs:       ## run the labs on this machine's GPU and write examples/results (LAB=name, PYTHON= one that has torch)
+	@$(PYTHON) examples/run.py $(LAB)
+
+outputs: .venv/test.stamp                     ## write examples/outputs again from the files
+	@$(BIN)/python tests/outputs.py
+
+clean:      ## remove what was made, except .venv and node_modules
+	rm -rf site .cache .pytest_cache .hypothesis
+
+tools:
+	@command -v $(PYTHON) >/dev/null || $(call stop,There is no $(PYTHON). Install Python 3.11 or newer, or name one: make PYTHON=python3.12 …)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || $(call stop,$(PYTHON) is older than Python 3.11. Name a newer one: make PYTHON=python3.12 …)
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+	  || $(call stop,$(PYTHON) cannot make virtual environments. Install its venv module (Debian: apt-get install python3-venv).)
+
+.venv/bin/pip: | tools
+	@$(PYTHON) -m venv .venv || $(call stop,Could not create .venv here. Is this folder writable?)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip==26.3" \
+	  || $(call stop,pip could not fetch packages. Check the network (or PIP_INDEX_URL) and run make again.)
+
+.venv/site.stamp: pyproject.toml | .venv/bin/pip
+	@echo "Installing what the site needs into .venv"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group site \
+	  || $(call stop,pip could not install the packages of pyproject.toml. Check the network and run make again.)
+	@touch $@
+
+# torch first and alone: the CPU build where the package index has one (PIP_EXTRA_INDEX_URL can name such an index).
+.venv/test.stamp: pyproject.toml .venv/site.stamp
+	@echo "Installing what the tests need into .venv (torch takes a minute)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group lab \
+	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check --group test \
+	  || $(call stop,pip could not install the packages of pyproject.toml. Check the network and run make again.)
+	@touch $@
+
+node_modules/.stamp: package.json package-lock.json
+	@command -v node >/dev/null && command -v npm >/dev/null \
+	  || $(call stop,Node.js is missing: formulas are rendered by KaTeX at build. Install Node 20 or newer with npm and run make again.)
+	@node -e 'process.exit(parseInt(process.versions.node) < 20)' \
+	  || $(call stop,Node.js is older than 20. Install Node 20 or newer and run make again.)
+	@npm ci --silent --no-fund --no-audit || $(call stop,npm could not fetch the packages of package-lock.json. Check the network and run make again.)
+	@touch $@
+
+browser: .venv/test.stamp
+	@$(BIN)/python tests/browser.py

@@ -1,0 +1,81 @@
+"""Charts as inline SVG: log-log lines drawn by matplotlib, coloured by the theme's CSS variables."""
+import functools
+import io
+import json
+import logging
+import re
+import warnings
+
+# Matplotlib draws in these stand-in colours; the SVG gets the variables of docs/theme/css/figures.css.
+INK, MUTED = "#010203", "#040506"
+SERIES = {"#100001": "var(--fig-naive)", "#100002": "var(--fig-flash)", "#100003": "var(--fig-accent)", "#100004": "var(--fig-ink)"}
+COLOURS = {INK: "var(--fig-ink)", MUTED: "var(--fig-muted)", **SERIES}
+MARKERS = "osD^"
+
+
+def line(rows, labels, unit):
+    """An SVG of `labels[1:]` over `labels[0]`, both axes logarithmic with base 2.
+
+    rows    list of flat dicts; a missing or null cell leaves a gap
+    labels  {column: label}, the first is the x axis
+    unit    name of the y axis
+    """
+    key = json.dumps([[row.get(name) for name in labels] for row in rows])
+    return _line(key, tuple(labels.items()), unit)
+
+
+@functools.lru_cache(maxsize=64)
+def _line(key, labels, unit):
+    plt = _pyplot()
+    rows = json.loads(key)
+    (_, x_label), *curves = labels
+    with warnings.catch_warnings(), plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": "chart", "font.size": 11}):
+        warnings.simplefilter("ignore", UserWarning)   # the label's glyphs are the browser's business
+        figure, axes = plt.subplots(figsize=(6.2, 3.7))
+        for n, (colour, (_, label)) in enumerate(zip(SERIES, curves)):
+            points = [(row[0], row[n + 1]) for row in rows if row[n + 1] is not None]
+            axes.plot(*zip(*points), color=colour, marker=MARKERS[n], markersize=6, linewidth=2, label=label)
+            x, y = points[-1]
+            axes.annotate(f"{y:,.0f}", (x, y), textcoords="offset points", xytext=(0, 8), ha="center", color=colour, size=10)
+        xs = sorted({row[0] for row in rows})
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log", base=2)
+        axes.set_xticks(xs, [str(x) for x in xs])
+        axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.0f}" if y >= 1 else f"{y:g}")
+        axes.minorticks_off()
+        axes.margins(y=0.12)
+        axes.set_xlabel(x_label, color=INK)
+        axes.set_title(unit, loc="left", color=INK, size=11)
+        axes.tick_params(colors=INK)
+        axes.grid(True, color=MUTED, linewidth=0.5, alpha=0.5)
+        for side in axes.spines.values():
+            side.set_visible(False)
+        axes.legend(frameon=False, labelcolor=INK, loc="upper left")
+        out = io.StringIO()
+        figure.savefig(out, format="svg", transparent=True, bbox_inches="tight", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+        plt.close(figure)
+    return _themed(out.getvalue(), f"{unit}: {', '.join(label for _, label in curves)}")
+
+
+def _pyplot():
+    import matplotlib
+
+    matplotlib.use("svg")
+    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+def _themed(svg, title):
+    svg = svg[svg.index("<svg"):]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
+    svg = re.sub(r"<!--.*?-->", "", svg, flags=re.S)
+    svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)
+    svg = re.sub(r"'DejaVu Sans'[^;\"]*", "inherit", svg)
+    svg = re.sub(r"font: ([\d.]+px) inherit", r"font-size: \1", svg)
+    for colour, variable in COLOURS.items():
+        svg = svg.replace(colour, variable)
+    label = title.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+    svg = svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+    return re.sub(r"\s*\n\s*", " ", svg).strip()

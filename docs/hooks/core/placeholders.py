@@ -1,0 +1,303 @@
+"""Placeholders of measured numbers: `{{ lab.name[filter] | format }}`, rows, charts, outputs, drawings.
+
+Pure text to text. A page writes
+
+    {{ lab.column[S=4096, kv_heads=28] }}          one cell of the one row that the filter selects
+    {{ lab.name }}                                 one of the result's values
+    {{ lab@other-gpu.column[…] | .2f }}            another card; a Python format specification
+    {{ lab.rows[filter]: S naive_mib ratio }}      table rows, on a line under a header written by the author
+    {{ lab.chart[filter]: S="label" naive_mib="label" }}   a chart, on a line of its own
+    {{ lab.output }}                               what the lab printed, inside a fence
+    {{ drawing.name }}                             an SVG of docs/theme/drawings, on a line of its own
+    {{ site.url }}                                 where the site is published
+"""
+import html
+import re
+
+from .errors import PageError
+
+CANDIDATE = re.compile(r"\{\{\s*([A-Za-z_][\w-]*(?:@[\w-]+)?\.[^{}]*?)\s*\}\}")
+CALL = re.compile(
+    r"(?P<lab>[A-Za-z_]\w*)(?:@(?P<gpu>[\w-]+))?\.(?P<name>[A-Za-z_][\w-]*)"
+    r"(?:\[(?P<filter>[^\]]*)\])?(?:\s*:\s*(?P<columns>[^|]*?))?(?:\s*\|\s*(?P<format>[^|]+))?"
+)
+UNITS = {"mib": "MiB", "gib": "GiB", "bytes": "bytes", "ms": "ms", "us": "µs", "tflops": "TFLOP/s", "gbps": "GB/s", "pct": "%"}
+SHOWN_BYTES = {"bytes": ("bytes", "byte", "B", "字节")}
+WORDS = {
+    "en": {
+        "ok": "ok", "oom": "out of memory", True: "yes", False: "no",
+        "measured": "Measured on", "commit": "commit", "dirty": "with uncommitted changes", "json": "JSON", "driver": "driver",
+        "stale": "measured before the last change of this program",
+    },
+    "zh": {
+        "ok": "正常", "oom": "显存不足", True: "是", False: "否",
+        "measured": "实测：", "commit": "提交", "dirty": "含未提交的改动", "json": "JSON", "driver": "驱动",
+        "stale": "程序在测量之后改动过",
+    },
+}
+
+
+class Page:
+    """Expands the placeholders of one page.
+
+    results  {(gpu, lab): result} as results.load gives it
+    gpu      the card that is meant where a placeholder names none
+    lang     "en" or "zh"
+    root     relative address of the site's root from this page, e.g. "../../"
+    site     address where the site is published, "" while unknown
+    chart    function (rows, columns, labels, lang) → SVG text
+    drawing  function (name) → SVG text; raises KeyError for an unknown name
+    """
+
+    def __init__(self, results, gpu, lang, root, site, chart, drawing):
+        self.results, self.gpu, self.lang, self.root, self.site = results, gpu, lang, root, site
+        self.chart, self.drawing = chart, drawing
+        self.words = WORDS[lang]
+        self.figures, self.used = [], []
+
+    def expand(self, markdown, first_line=1):
+        """Return the Markdown with every placeholder replaced; figures wait in `self.figures` for `place_figures`."""
+        lines, out, fence = markdown.split("\n"), [], None
+        for i, line in enumerate(lines):
+            if mark := re.match(r"\s*(`{3,}|~{3,})", line):
+                fence = mark[1] if fence is None else None if line.strip().startswith(fence) and not line.strip().strip(fence[0]) else fence
+            try:
+                out.append(self._line(lines, i, fence is not None))
+            except PageError as error:
+                error.line = error.line or first_line + i
+                raise
+        return "\n".join(out)
+
+    def place_figures(self, content):
+        """Put the charts and drawings where `expand` left their marks in the rendered page."""
+        for i, figure in enumerate(self.figures):
+            content = content.replace(f'<figure data-figure="{i}"></figure>', figure)
+        return content
+
+    def _line(self, lines, i, fenced):
+        line = lines[i]
+        whole = CANDIDATE.fullmatch(line.strip())
+        if whole:
+            call = self._parse(whole[1])
+            if call["lab"] == "drawing":
+                return self._figure("drawing", self._drawing(call["name"]))
+            if call["name"] == "rows":
+                return self._rows(call, lines, i)
+            if call["name"] == "chart":
+                return self._chart(call)
+            if call["name"] == "output":
+                return self._output(call, fenced)
+        return CANDIDATE.sub(lambda m: self._value(m, fenced), line)
+
+    def _parse(self, text):
+        call = CALL.fullmatch(text)
+        if call is None:
+            raise PageError(f"cannot read the placeholder '{{{{ {text} }}}}'. Forms: lab.column[S=4096], lab.value, lab.rows[…]: columns, lab.chart[…]: x=\"…\" y=\"…\".")
+        return call.groupdict()
+
+    def _result(self, call):
+        gpu = call["gpu"] or self.gpu
+        try:
+            result = self.results[gpu, call["lab"]]
+        except KeyError:
+            known = ", ".join(sorted(f"{lab}@{g}" for g, lab in self.results)) or "none"
+            raise PageError(f"no result '{call['lab']}' of '{gpu}'. Known: {known}. Measure it with `make labs LAB={call['lab']}`.") from None
+        if result not in self.used:
+            self.used.append(result)
+        return result
+
+    def _select(self, call, result):
+        rows, filters = result["rows"], _filters(call["filter"])
+        columns = {name for row in rows for name in row}
+        for name in filters:
+            if name not in columns:
+                raise PageError(f"{call['lab']} has no column '{name}'. Columns: {', '.join(sorted(columns))}.")
+        return [row for row in rows if all(row.get(name) == value for name, value in filters.items())]
+
+    def _value(self, match, fenced):
+        call = self._parse(match[1])
+        if call["lab"] == "site" and call["name"] == "url":
+            return self.site
+        if call["lab"] == "drawing" or call["name"] in ("rows", "chart", "output") or call["columns"]:
+            raise PageError(f"'{{{{ {match[1]} }}}}' must stand on a line by itself.")
+        result, name = self._result(call), call["name"]
+        if call["filter"] is None:
+            if name not in result["values"]:
+                raise PageError(f"{call['lab']} has no value '{name}'. Values: {', '.join(sorted(result['values']))}; a column needs a filter [S=…].")
+            value = result["values"][name]
+        else:
+            rows = self._select(call, result)
+            if len(rows) != 1:
+                raise PageError(f"'{{{{ {match[1]} }}}}' selects {len(rows)} rows, and must select one. Add to or correct the filter.")
+            _known(call, name, rows)
+            value = rows[0][name]
+            if value is None and rows[0]["status"] != "ok":
+                return self.words.get(rows[0]["status"], rows[0]["status"])
+        _unit_behind(name, match.string[match.end():])
+        text = _format(name, value, call["format"])
+        if fenced:
+            return text
+        raw = html.escape("" if value is None else str(value), quote=True)
+        machine = html.escape(f"{result['machine']['gpu']}, torch {result['software']['torch']}, {result['run']['started'][:10]}", quote=True)
+        mark = f'<sup class="stale" title="{self.words["stale"]}">!</sup>' if result["stale"] else ""
+        return f'<data class="measured" value="{raw}" title="{machine}">{_cell(name, text, value)}</data>{mark}'
+
+    def _rows(self, call, lines, i):
+        result = self._result(call)
+        columns = (call["columns"] or "").split()
+        header, rule = (lines[i - 2], lines[i - 1]) if i >= 2 else ("", "")
+        if not columns:
+            raise PageError(f"name the columns: {{{{ {call['lab']}.rows[…]: S naive_mib }}}}.")
+        if not re.fullmatch(r"\s*\|?(\s*:?-+:?\s*\|)+\s*(:?-+:?\s*)?", rule):
+            raise PageError("table rows must follow a header line and its |---| line.")
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", header.strip().strip("|"))]
+        if len(cells) != len(columns):
+            raise PageError(f"the header has {len(cells)} cells, the placeholder names {len(columns)} columns.")
+        if i + 1 < len(lines) and lines[i + 1].strip():
+            raise PageError("an empty line must follow the rows of a table: its provenance line is put there.")
+        rows = self._select(call, result)
+        if not rows:
+            raise PageError(f"the filter [{call['filter']}] of {call['lab']}.rows selects no row.")
+        for cell, name in zip(cells, columns):
+            _known(call, name, rows)
+            _unit_in_header(cell, name)
+        body = ["| " + " | ".join(self._row_cell(name, row) for name in columns) + " |" for row in rows]
+        return "\n".join(body) + "\n\n" + self.provenance(result) + "\n"
+
+    def _row_cell(self, name, row):
+        value = row.get(name)
+        if value is None:
+            return "–" if row["status"] == "ok" or name not in row else self.words.get(row["status"], row["status"])
+        if name == "status" or isinstance(value, bool):
+            value = self.words.get(value, value)
+        return _cell(name, _format(name, value, None), value).replace("|", "&#124;")
+
+    def _chart(self, call):
+        result, rows = self._result(call), None
+        rows = self._select(call, result)
+        labels = dict(re.findall(r'([A-Za-z_]\w*)="([^"]*)"', call["columns"] or ""))
+        left = re.sub(r'[A-Za-z_]\w*="[^"]*"', "", call["columns"] or "").strip()
+        if left or len(labels) < 2:
+            raise PageError('a chart names its axis and its curves with labels: {{ lab.chart[…]: S="…" naive_mib="…" }}.')
+        for name in labels:
+            _known(call, name, rows)
+        units = {_unit(name) for name in list(labels)[1:]}
+        if len(units) != 1:
+            raise PageError(f"the curves of one chart share one unit, not {', '.join(sorted(map(str, units)))}.")
+        svg = self.chart(rows, labels, units.pop() or "")
+        return self._figure("chart", svg + self.provenance(result))
+
+    def _output(self, call, fenced):
+        if not fenced:
+            raise PageError(f"{{{{ {call['lab']}.output }}}} belongs inside a ```{{.text .no-copy}} fence.")
+        return self._result(call)["output"].rstrip("\n")
+
+    def _drawing(self, name):
+        try:
+            return self.drawing(name)
+        except KeyError:
+            raise PageError(f"there is no docs/theme/drawings/{name}.svg.") from None
+
+    def _figure(self, kind, inner):
+        self.figures.append(f'<figure class="{kind}" data-search-exclude>{inner}</figure>')
+        return f'\n<figure data-figure="{len(self.figures) - 1}"></figure>\n'
+
+    def provenance(self, result):
+        """One line that says where the numbers come from, with a link to their JSON."""
+        machine, software, source = result["machine"], result["software"], result["source"]
+        words = self.words
+        parts = [f"torch {software['torch']}"]
+        if machine.get("driver"):
+            parts.append(f"{words['driver']} {machine['driver']}")
+        parts.append(result["run"]["started"][:10])
+        if source.get("commit"):
+            parts.append(f"{words['commit']} {source['commit'][:9]}" + (f" ({words['dirty']})" if source["dirty"] else ""))
+        space = "" if words["measured"].endswith("：") else " "
+        badge = f'<strong class="gpu">{html.escape(machine["gpu"])}</strong>'
+        text = " · ".join(html.escape(part) for part in parts)
+        link = f'<a href="{self.root}{result["url"]}">{words["json"]}</a>'
+        stale = f' <strong class="stale">{words["stale"]}</strong>' if result["stale"] else ""
+        return f'<p class="provenance" data-search-exclude>{words["measured"]}{space}{badge} · {text} · {link}{stale}</p>'
+
+
+def _filters(text):
+    filters = {}
+    for part in filter(None, (p.strip() for p in (text or "").split(","))):
+        name, equals, value = (s.strip() for s in part.partition("="))
+        if not equals or not name or not value:
+            raise PageError(f"cannot read the filter '{part}'; write [S=4096, causal=false].")
+        filters[name] = _literal(value)
+    return filters
+
+
+def _literal(text):
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text.strip("'\"")
+
+
+def _known(call, name, rows):
+    for row in rows:
+        if name in row:
+            continue
+        stem = name.rsplit("_", 1)[0]
+        near = sorted(column for column in row if column.rsplit("_", 1)[0] == stem)
+        hint = f" It has {', '.join(near)}: mind the unit." if near else f" Columns: {', '.join(sorted(row))}."
+        raise PageError(f"{call['lab']} has no column '{name}' in the rows selected.{hint}")
+
+
+def _unit(name):
+    return UNITS.get(name.rsplit("_", 1)[-1]) if "_" in name else None
+
+
+def _unit_behind(name, rest):
+    unit = _unit(name)
+    follows = re.match(r"\s*(MiB|GiB|KiB|MB|GB/s|GB|kB|TB/s|TFLOP/s|GFLOP/s|ms|µs|us|s\b|%|bytes?|字节|B\b)", rest)
+    if unit and follows and follows[1] not in SHOWN_BYTES.get(name.rsplit("_", 1)[-1], (unit,)):
+        raise PageError(f"'{name}' is in {unit}, but '{follows[1]}' is written behind it.")
+
+
+def _unit_in_header(cell, name):
+    unit = _unit(name)
+    accepted = SHOWN_BYTES.get(name.rsplit("_", 1)[-1], (unit,))
+    if unit and not any(re.search(rf"(?<![A-Za-z]){re.escape(word)}(?![A-Za-z/])", cell) for word in accepted):
+        raise PageError(f"the header cell '{cell}' over column '{name}' must say its unit, {unit}.")
+
+
+def _format(name, value, spec):
+    if value is None:
+        return "–"
+    if spec:
+        try:
+            return format(value, spec.strip())
+        except (ValueError, TypeError):
+            raise PageError(f"the format '{spec.strip()}' does not fit {name} = {value!r}.") from None
+    if isinstance(value, bool) or isinstance(value, str):
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}" if _unit(name) else str(value)
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}" if abs(value) >= 1e-3 or value == 0 else f"{value:.2e}"
+
+
+def _cell(name, text, value):
+    if name.endswith("kernel"):
+        return f'<code title="{html.escape(str(value), quote=True)}">{_breakable(short_kernel(text))}</code>'
+    return html.escape(str(text), quote=False)
+
+
+def short_kernel(name):
+    """The readable part of a kernel's name: no return type, no namespaces, no template arguments."""
+    name = re.sub(r"^(void|static)\s+", "", name.strip())
+    name = re.split(r"[<(]", name, maxsplit=1)[0]
+    return name.rsplit("::", 1)[-1] or name
+
+
+def _breakable(name):
+    return html.escape(name).replace("_", "_<wbr>")

@@ -1,0 +1,54 @@
+"""Measured results: read, refuse what is incomplete, say whether the program has changed since."""
+import hashlib
+import json
+import pathlib
+
+import jsonschema
+
+from .errors import PageError
+
+
+def load(folder, examples):
+    """Read `<folder>/<gpu>/<lab>.json` into {(gpu, lab): result}; each gains `stale` and `url`.
+
+    folder    pathlib.Path of examples/results, with schema.json in it
+    examples  pathlib.Path of examples, to compare each program with what was measured
+    Raises PageError naming the file and the field for anything that is not a complete result.
+    """
+    folder, examples = pathlib.Path(folder), pathlib.Path(examples)
+    schema = folder / "schema.json"
+    if not schema.is_file():
+        return {}
+    validator = jsonschema.Draft202012Validator(json.loads(schema.read_text("utf-8")))
+    found = {}
+    for path in sorted(folder.glob("*/*.json")):
+        where = f"examples/results/{path.relative_to(folder).as_posix()}"
+        result = _parse(path, where)
+        error = next(iter(sorted(validator.iter_errors(result), key=lambda e: list(map(str, e.path)))), None)
+        if error is not None:
+            field = "/".join(map(str, error.absolute_path)) or "(top)"
+            raise PageError(f"{where}: {field}: {error.message[:300]}. Measure again with `make labs LAB={path.stem}`.")
+        if result["lab"] != path.stem:
+            raise PageError(f"{where}: field lab says '{result['lab']}', the file's name says '{path.stem}'.")
+        program = examples / f"{path.stem}.py"
+        if not program.is_file():
+            raise PageError(f"{where}: there is no examples/{path.stem}.py that measured it. Restore the program or remove the result.")
+        result["stale"] = digest(program.read_bytes()) != result["source"]["sha256"]
+        result["url"] = where
+        found[path.parent.name, path.stem] = result
+    return found
+
+
+def digest(data):
+    """sha256 of a file's bytes with LF line ends (the same on every system)."""
+    return hashlib.sha256(data.replace(b"\r\n", b"\n")).hexdigest()
+
+
+def _parse(path, where):
+    def refuse(name):
+        raise ValueError(f"{name} is not JSON")
+
+    try:
+        return json.loads(path.read_text("utf-8"), parse_constant=refuse)
+    except (ValueError, RecursionError) as error:
+        raise PageError(f"{where}: not strict JSON: {error}. Measure again with `make labs LAB={path.stem}`.") from None

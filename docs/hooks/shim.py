@@ -1,0 +1,207 @@
+"""The only code that knows MkDocs: hands pages to the small pure modules in core/, and builds both languages into one site.
+
+MkDocs loads a hook once per process, so an edited core is imported afresh at each build (on_config); what must outlive a build,
+Node's process and its answers, is kept here.
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+from urllib.parse import urlsplit
+
+from mkdocs.commands.build import build
+from mkdocs.config import load_config
+from mkdocs.exceptions import PluginError
+from mkdocs.plugins import get_plugin_logger
+from mkdocs.structure.files import File
+
+log = get_plugin_logger("lesson")
+HERE = pathlib.Path(__file__).resolve().parent
+TOP = HERE.parents[1]
+EXAMPLES = TOP / "examples"
+KATEX = TOP / "node_modules" / "katex"
+CACHE = TOP / ".cache" / "snippets"
+
+_formulas = {}
+_node = None
+state = {}
+
+
+def on_startup(command, dirty):
+    state["command"] = command
+
+
+def on_config(config):
+    core = _fresh_core()
+    _write_snippets(core)
+    config.mdx_configs.setdefault("pymdownx.snippets", {})["base_path"] = [str(CACHE)]
+    config.extra["issues"] = config.extra.get("issues") or (config.extra.get("repo", "") and config.extra["repo"].rstrip("/") + "/issues/new")
+    if config.extra["lang"] != "root":
+        try:
+            state["results"] = core["results"].load(EXAMPLES / "results", EXAMPLES)
+        except core["errors"].PageError as error:
+            raise PluginError(str(error)) from None
+    return config
+
+
+def on_files(files, config):
+    if config.extra["lang"] != "root":
+        return files
+    shared = {path.relative_to(TOP).as_posix(): path for path in _served()}
+    shared |= {f"assets/katex/{name}": KATEX / "dist" / name for name in ["katex.min.css"]}
+    shared |= {f"assets/katex/fonts/{path.name}": path for path in sorted((KATEX / "dist" / "fonts").glob("*.woff2"))}
+    for uri, path in shared.items():
+        if uri.endswith("katex.min.css"):
+            files.append(File.generated(config, uri, content=_woff2_only(path.read_text("utf-8"))))
+        else:
+            files.append(File.generated(config, uri, abs_src_path=str(path)))
+    return files
+
+
+def on_page_markdown(markdown, page, config, files):
+    if config.extra["lang"] == "root":
+        return markdown
+    core, lang = state["core"], config.extra["lang"]
+    drawings = {path.stem: path for path in (TOP / "docs/theme/drawings").glob("*.svg")}
+    page.lesson = core["placeholders"].Page(
+        state["results"], config.extra["gpu"], lang, _root(page), _site_root(config), core["charts"].line,
+        lambda name: core["drawings"].localise(drawings[name].read_text("utf-8"), lang),
+    )
+    page.first_line = _first_line(page.file.abs_src_path, markdown)
+    try:
+        page.source = page.lesson.expand(markdown, page.first_line)
+    except core["errors"].PageError as error:
+        raise _located(error, page) from None
+    return page.source
+
+
+def on_page_content(content, page, config, files):
+    if config.extra["lang"] == "root":
+        return content
+    core = state["core"]
+    try:
+        content = core["tex"].render(content, _render, page.source)
+    except core["errors"].PageError as error:
+        if error.line:
+            error.line += page.first_line - 1
+        raise _located(error, page) from None
+    content = core["html"].link_files(content, {path.name for path in EXAMPLES.glob("*.py")}, _root(page))
+    content = core["html"].explain_exempt(content, {"en": "Not run by the tests: ", "zh": "测试不运行此段："}[config.extra["lang"]])
+    return page.lesson.place_figures(content)
+
+
+def on_page_context(context, page, config, nav):
+    lang = config.extra["lang"]
+    context["root"] = _root(page, lang)
+    context["languages"] = [
+        {"lang": code, "name": name, "link": f"{_root(page, lang)}{code}/{'' if lang == 'root' else page.url.removeprefix('./')}"}
+        for code, name in config.extra["languages"].items()
+    ]
+    context["has_math"] = 'class="math"' in (page.content or "")
+    context["stale"] = [result for result in getattr(getattr(page, "lesson", None), "used", []) if result["stale"]]
+    return context
+
+
+def on_env(env, config, files):
+    env.globals["site_root"] = _site_root(config)
+    env.filters["path_of"] = lambda url: urlsplit(url).path or "/"
+    return env
+
+
+def on_post_build(config):
+    if config.extra["lang"] != "root":
+        return
+    for lang in config.extra["languages"]:
+        log.info(f"Building {lang}")
+        child = load_config(
+            str(TOP / f"mkdocs.{lang}.yml"), strict=config.strict, site_dir=str(pathlib.Path(config.site_dir) / lang),
+            site_url=f"{config.site_url.rstrip('/')}/{lang}/" if config.site_url else "",
+        )
+        child.plugins.run_event("startup", command=state.get("command", "build"), dirty=False)
+        build(child)
+
+
+def _fresh_core():
+    """Import core/ again, so that an edit shows in the next build; no .pyc, whose time stamp could hide an edit."""
+    sys.dont_write_bytecode = True
+    if str(HERE) not in sys.path:
+        sys.path.insert(0, str(HERE))
+    for name in [name for name in sys.modules if name == "core" or name.startswith("core.")]:
+        del sys.modules[name]
+    import importlib
+
+    state["core"] = {name: importlib.import_module(f"core.{name}") for name in ["errors", "sections", "results", "placeholders", "tex", "charts", "drawings", "html"]}
+    return state["core"]
+
+
+def _write_snippets(core):
+    """Copies of the examples with section markers, and of the captured outputs, where pymdownx.snippets finds them."""
+    wanted = {}
+    for path in EXAMPLES.glob("*.py"):
+        wanted[path.name] = core["sections"].mark(path.read_text("utf-8"))
+    for path in (EXAMPLES / "outputs").glob("*.txt"):
+        wanted[f"outputs/{path.name}"] = path.read_text("utf-8")
+    for path in [p for p in CACHE.rglob("*") if p.is_file()] if CACHE.is_dir() else []:
+        if path.relative_to(CACHE).as_posix() not in wanted:
+            path.unlink()
+    for name, text in wanted.items():
+        path = CACHE / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.is_file() or path.read_text("utf-8") != text:
+            path.write_text(text, "utf-8")
+
+
+def _served():
+    return [*sorted(EXAMPLES.glob("*.py")), *sorted(EXAMPLES.glob("outputs/*.txt")), *sorted(EXAMPLES.glob("results/*/*.json"))]
+
+
+def _woff2_only(css):
+    import re
+
+    return re.sub(r',url\(fonts/[^)]*\.(?:woff|ttf)\) format\("(?:woff|truetype)"\)', "", css)
+
+
+def _root(page, lang=None):
+    """Relative address of the site's root from a page of a language, or from a root page."""
+    depth = page.url.removeprefix("./").count("/") + (lang != "root")
+    return "../" * depth or "./"
+
+
+def _site_root(config):
+    url = config.site_url or ""
+    lang = config.extra["lang"]
+    return url if lang == "root" else url.removesuffix(f"{lang}/")
+
+
+def _first_line(path, markdown):
+    """The file's line on which the Markdown behind the front matter begins."""
+    text = pathlib.Path(path).read_text("utf-8-sig")
+    return text[: max(text.find(markdown[:200]), 0)].count("\n") + 1
+
+
+def _located(error, page):
+    where = f"{pathlib.Path(page.file.abs_src_path).relative_to(TOP).as_posix()}" + (f":{error.line}" if error.line else "")
+    return PluginError(f"{where}: {error}")
+
+
+def _render(formulas):
+    """KaTeX's HTML for each (tex, display), by one Node process for the whole life of the build or server."""
+    global _node
+    missing = [formula for formula in dict.fromkeys(formulas) if formula not in _formulas]
+    if missing:
+        if _node is None or _node.poll() is not None:
+            node = shutil.which("node")
+            if node is None:
+                raise PluginError("Node 20 or newer is needed to render formulas, and no `node` is on the PATH. Install it, then `make site`.")
+            if not KATEX.is_dir():
+                raise PluginError("KaTeX is not installed. Run `npm ci` (or `make site`, which does).")
+            _node = subprocess.Popen([node, str(HERE / "katex.mjs")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8", cwd=TOP)
+        _node.stdin.write(json.dumps({"formulas": missing}) + "\n")
+        _node.stdin.flush()
+        answer = _node.stdout.readline()
+        if not answer:
+            raise PluginError(f"the formula renderer ended (node {HERE / 'katex.mjs'}). Node 20 or newer is needed: `node --version`.")
+        _formulas.update(zip(missing, json.loads(answer)))
+    return [_formulas[formula] for formula in formulas]

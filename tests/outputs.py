@@ -1,0 +1,25 @@
+"""The captured outputs of examples that need no GPU: which command makes which file. `make outputs` writes them again."""
+import os
+import pathlib
+import subprocess
+import sys
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[1] / "examples"
+COMMANDS = {
+    "online_softmax.txt": ["online_softmax.py"],
+    "tiled_attention.txt": ["tiled_attention.py"],
+    "flash_vs_naive_memory-predict.txt": ["flash_vs_naive_memory.py", "--predict", "--gib", "24"],
+}
+
+
+def capture(name):
+    """What the command behind examples/outputs/<name> prints on this machine."""
+    env = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONUTF8": "1"}
+    run = subprocess.run([sys.executable, *COMMANDS[name]], cwd=EXAMPLES, env=env, capture_output=True, text=True, check=True, timeout=120)
+    return run.stdout
+
+
+if __name__ == "__main__":
+    for name in COMMANDS:
+        print(f"examples/outputs/{name}", flush=True)
+        (EXAMPLES / "outputs" / name).write_text(capture(name), "utf-8")
