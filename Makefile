@@ -33,9 +33,9 @@ clean:      ## remove what was made, except .venv and node_modules
 	rm -rf site .cache .pytest_cache .hypothesis
 
 tools:
-	@command -v $(PYTHON) >/dev/null || $(call stop,There is no $(PYTHON). Install Python 3.11 or newer, or name one: make PYTHON=python3.12 …)
+	@command -v $(PYTHON) >/dev/null || $(call stop,There is no $(PYTHON). Install Python 3.11 or newer or name one: make PYTHON=python3.12)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	  || $(call stop,$(PYTHON) is older than Python 3.11. Name a newer one: make PYTHON=python3.12 …)
+	  || $(call stop,$(PYTHON) is older than Python 3.11. Name a newer one: make PYTHON=python3.12)
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
 	  || $(call stop,$(PYTHON) cannot make virtual environments. Install its venv module (Debian: apt-get install python3-venv).)
 

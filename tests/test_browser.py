@@ -1,0 +1,114 @@
+"""Real browser: pages load without an error or a foreign request, copy buttons give the tested source, the switcher keeps its place."""
+import subprocess
+import sys
+
+import fences
+import pytest
+from conftest import LANGUAGES, TOP
+
+PAGES = [f"{lang}/{'' if name == 'index' else name + '/'}" for lang in LANGUAGES for name in ("index", "lesson", "glossary", "decisions")]
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture
+def page(chromium, served):
+    context = chromium.new_context(permissions=["clipboard-read", "clipboard-write"], locale="en-US")
+    page = context.new_page()
+    page.problems = []
+    page.on("console", lambda m: m.type in ("error", "warning") and page.problems.append(f"{m.type}: {m.text}"))
+    page.on("pageerror", lambda e: page.problems.append(str(e)))
+    page.on("response", lambda r: r.status >= 400 and page.problems.append(f"{r.status} {r.url}"))
+    page.on("request", lambda r: r.url.startswith((served, "data:", "blob:")) or page.problems.append(f"foreign: {r.url}"))
+    yield page
+    assert not page.problems, page.problems
+    context.close()
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("width", [390, 1440])
+def test_loads_clean_and_never_scrolls_sideways(page, served, path, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(served + path, wait_until="networkidle")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("document.querySelectorAll('.katex-error, .arithmatex').length") == 0
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_copy_gives_the_source_and_a_copied_file_runs(page, served, lang, tmp_path):
+    page.goto(served + f"{lang}/lesson/", wait_until="networkidle")
+    expected = fences.rendered((TOP / "docs" / lang / "lesson.md").read_text("utf-8"))
+    blocks = page.locator(".md-content .highlight")
+    assert blocks.count() == len(expected)
+    whole = {(TOP / "examples" / fence.title).read_text("utf-8"): fence.title for fence in expected if fence.title and (TOP / "examples" / fence.title).is_file()}
+    ran = 0
+    for i, fence in enumerate(expected):
+        button = blocks.nth(i).locator("button.md-code__button[data-md-type=copy]")
+        if fence.language == "text":
+            assert button.count() == 0, f"output block at line {fence.line} offers to copy"
+            continue
+        button.evaluate("button => { for (let e = button; e; e = e.parentElement) if (e.tagName === 'DETAILS') e.open = true }")
+        button.click()
+        copied = page.evaluate("navigator.clipboard.readText()")
+        if "{{" not in fence.code:
+            assert copied.rstrip("\n") == fence.code.rstrip("\n"), f"block at line {fence.line}"
+        assert not any(line != line.rstrip() for line in copied.splitlines()), f"blanks at a line's end, block at line {fence.line}"
+        if copied.rstrip("\n") + "\n" in whole:
+            name = whole[copied.rstrip("\n") + "\n"]
+            (tmp_path / name).write_text(copied, "utf-8")
+            run = subprocess.run([sys.executable, name], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+            shown = [f.code for f in expected if f.title == f"python {name}"]
+            assert run.returncode == 0 and run.stdout.rstrip("\n") in [text.rstrip("\n") for text in shown], run.stdout + run.stderr
+            ran += 1
+    assert ran >= 1, "no block shows a whole file that was copied and run"
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_the_switcher_keeps_page_and_anchor_both_ways(page, served, path):
+    lang = path[:2]
+    other = {"en": "zh", "zh": "en"}[lang]
+    page.goto(served + path)
+    anchor = page.evaluate("[...document.querySelectorAll('.md-content h2[id]')].at(-1)?.id ?? ''")
+    page.goto(served + path + (f"#{anchor}" if anchor else ""))
+    page.click(f"a[data-language={other}]")
+    page.wait_for_load_state()
+    assert page.url == served + other + path[2:] + (f"#{anchor}" if anchor else "")
+    page.click(f"a[data-language={lang}]")
+    page.wait_for_load_state()
+    assert page.url == served + path + (f"#{anchor}" if anchor else "")
+
+
+def test_the_root_page_follows_the_browser_and_remembers_the_reader(chromium, served):
+    for locale, lang in (("zh-CN", "zh"), ("en-GB", "en"), ("fr-FR", "en")):
+        context = chromium.new_context(locale=locale)
+        page = context.new_page()
+        page.goto(served)
+        page.wait_for_url(served + lang + "/")
+        other = {"en": "zh", "zh": "en"}[lang]
+        page.click(f"a[data-language={other}]")
+        page.wait_for_url(served + other + "/")
+        page.goto(served)
+        page.wait_for_url(served + other + "/")
+        context.close()
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(served)
+    assert page.locator("nav.choice a").all_inner_texts() == ["English", "简体中文"]
+    context.close()
+
+
+@pytest.mark.parametrize("lang, queries", [("en", ["online softmax", "out of memory"]), ("zh", ["在线 softmax", "显存", "共享内存", "分块"])])
+def test_search_has_hits(page, served, lang, queries):
+    page.goto(served + f"{lang}/", wait_until="networkidle")
+    for query in queries:
+        page.goto(served + f"{lang}/?q={query}", wait_until="networkidle")
+        page.wait_for_selector(".md-search-result__item", state="attached", timeout=10_000)
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_answers_open_by_keyboard(page, served, lang):
+    page.goto(served + f"{lang}/lesson/#self-test")
+    answer = page.locator("#self-test ~ details").first
+    assert not answer.evaluate("e => e.open")
+    answer.locator("summary").focus()
+    page.keyboard.press("Enter")
+    assert answer.evaluate("e => e.open")

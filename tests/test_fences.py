@@ -1,0 +1,84 @@
+"""Every Python fence of every page is run as rendered, or says why not: nothing is skipped in silence."""
+import os
+import re
+import subprocess
+import sys
+
+import fences
+import pytest
+from conftest import LANGUAGES, TOP
+
+PAGES = sorted(path for lang in LANGUAGES for path in (TOP / "docs" / lang).rglob("*.md"))
+
+
+def name(path):
+    return path.relative_to(TOP).as_posix()
+
+
+def python(path):
+    return [fence for fence in fences.rendered(path.read_text("utf-8")) if fence.language in ("python", "py", "python3")]
+
+
+def test_run_plus_exempt_is_rendered(site):
+    collected = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "--markdown-docs", *map(name, PAGES)],
+        cwd=TOP, capture_output=True, text=True,
+    ).stdout
+    print("exempt from running:")
+    for path in PAGES:
+        page = path.relative_to(TOP / "docs").with_suffix("")
+        folder = page.parent if page.name == "index" else page
+        shown = len(re.findall(r'class="language-python[^"]*highlight', (site / folder / "index.html").read_text("utf-8")))
+        exempt = [fence for fence in python(path) if fence.reason]
+        run = len(re.findall(rf"^{re.escape(name(path))}::", collected, re.M))
+        assert run + len(exempt) == shown, f"{name(path)}: {run} run + {len(exempt)} exempt, but {shown} Python blocks are on the page"
+        for fence in exempt:
+            print(f"  {name(path)}:{fence.line}: {fence.reason}")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_an_exemption_gives_its_reason(path):
+    for fence in python(path):
+        assert fence.reason is None or len(fence.reason) >= 5, f"{name(path)}:{fence.line}: data-notest needs a reason that a reader understands"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_a_fence_names_its_language_and_a_snippet_names_its_file(path):
+    text = path.read_text("utf-8")
+    for fence in fences.rendered(text):
+        assert fence.language, f"{name(path)}:{fence.line}: name the language of this fence"
+        body = text.splitlines()[fence.line:]
+        end = next(i for i, line in enumerate(body) if line.strip().startswith("```"))
+        sources = {match[1] for line in body[:end] if (match := re.match(r'\s*--8<-- "([^":]+)(?::[\w-]+)?"$', line))}
+        if any("--8<--" in line for line in body[:end]):
+            assert len(sources) == 1, f"{name(path)}:{fence.line}: one fence shows sections of one file"
+            source = sources.pop()
+            if source.endswith(".py"):
+                assert fence.title == source, f'{name(path)}:{fence.line}: give this fence title="{source}"'
+    outside = re.sub(r"(?ms)^\s*```.*?^\s*```", "", text)
+    assert "--8<--" not in outside, f"{name(path)}: a snippet stands outside a fence"
+
+
+@pytest.mark.parametrize("page, found", [
+    ('!!! note "n"\n\n    ```python\n    raise ValueError\n    ```\n', 1),
+    ('=== "t"\n\n    ```python\n    x = 1\n    ```\n', 1),
+    ('??? note "n"\n\n    ```{.python title="a.py"}\n    x = 1\n    ```\n', 1),
+    ("- item\n\n    ```python\n    x = 1\n    ```\n", 1),
+])
+def test_fences_inside_containers_are_found(page, found):
+    assert len(fences.rendered(page)) == found
+
+
+def test_a_fence_that_is_not_rendered_is_an_error():
+    with pytest.raises(ValueError, match="rendered"):
+        fences.rendered("- item\n\n  ```python\n  x = 1\n  ```\n\n      ```python\n")
+
+
+def test_a_raising_fence_fails(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text('!!! note "n"\n\n    ```python\n    raise ValueError("seen")\n    ```\n', "utf-8")
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "--markdown-docs", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), "--confcutdir", str(TOP / "tests"), "-p", "conftest", str(page)],
+        cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(TOP / "tests")},
+    )
+    assert run.returncode == 1 and "seen" in run.stdout, run.stdout + run.stderr

@@ -1,0 +1,80 @@
+"""Both languages hold the same pages, heading levels and ids, code, links, placeholders and tables."""
+import re
+
+import fences
+import pytest
+from conftest import TOP
+
+NAMES = sorted({path.relative_to(TOP / "docs" / lang).as_posix() for lang in ("en", "zh") for path in (TOP / "docs" / lang).rglob("*.md")})
+
+
+def test_the_same_pages():
+    for lang in ("en", "zh"):
+        here = sorted(path.relative_to(TOP / "docs" / lang).as_posix() for path in (TOP / "docs" / lang).rglob("*.md"))
+        assert here == NAMES, f"docs/{lang} lacks {set(NAMES) - set(here)}"
+
+
+def test_the_same_navigation():
+    files = {lang: re.findall(r":\s*([\w/-]+\.md)\s*$", (TOP / f"mkdocs.{lang}.yml").read_text("utf-8"), re.M) for lang in ("en", "zh")}
+    assert files["en"] == files["zh"] and sorted(files["en"]) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("what", ["headings", "code", "links", "placeholders", "tables", "containers", "formulas"])
+def test_the_same(name, what):
+    en, zh = (skeleton(TOP / "docs" / lang / name)[what] for lang in ("en", "zh"))
+    for i, (a, b) in enumerate(zip(en, zh)):
+        assert a == b, f"{name}: {what} {i + 1} differ: en {a!r}, zh {b!r}"
+    assert len(en) == len(zh), f"{name}: {len(en)} {what} in en, {len(zh)} in zh; first without a partner: {(en + zh)[min(len(en), len(zh)):][:1]}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_headings_have_explicit_ids_and_no_formula(name, lang):
+    for line in prose(TOP / "docs" / lang / name):
+        if re.match(r"#{1,6} ", line):
+            assert re.search(r"\{ #[a-z][a-z0-9-]* \}$", line), f"{lang}/{name}: give this heading an explicit id: {line}"
+            assert "$" not in line, f"{lang}/{name}: no formula in a heading: {line}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bold_does_not_end_in_full_width_punctuation(name):
+    """**词，**后 is bold in one Markdown and literal stars in another."""
+    for line in prose(TOP / "docs" / "zh" / name):
+        assert not re.search(r"[，。、；：！？）」』]\*\*[\u4e00-\u9fff\w]", line), f"zh/{name}: put the punctuation outside the stars: {line}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_chinese_typography(name):
+    """Spaces between Chinese and Latin or digits, full-width punctuation in Chinese sentences."""
+    for line in prose(TOP / "docs" / "zh" / name):
+        plain = re.sub(r"`[^`]*`|\$[^$]*\$|\{\{.*?\}\}|\{ ?[#.:][^}]*\}|\]\([^)]*\)|<[^>]*>|\*", "", line)
+        tight = re.search(r"[\u4e00-\u9fff][A-Za-z0-9]|[A-Za-z0-9%][\u4e00-\u9fff]", plain)
+        assert not tight, f"zh/{name}: a space belongs between '{tight and tight[0]}' in: {line}"
+        half = re.search(r"[\u4e00-\u9fff][,;:!?]|[,;!?][\u4e00-\u9fff]", plain)
+        assert not half, f"zh/{name}: full-width punctuation at '{half and half[0]}' in: {line}"
+
+
+def prose(path):
+    """The lines of a page outside code fences and front matter."""
+    text = re.sub(r"\A---\n.*?\n---\n", "", path.read_text("utf-8"), flags=re.S)
+    return re.sub(r"(?ms)^\s*(`{3,})[^\n]*\n.*?^\s*\1\s*$", "", text).splitlines()
+
+
+def skeleton(path):
+    lines, text = prose(path), "\n".join(prose(path))
+    whole = path.read_text("utf-8")
+    return {
+        "headings": [(m[1], m[2]) for line in lines if (m := re.match(r"(#{1,6}) .*?\{ #([\w-]+) \}$", line))],
+        "code": [(f.language, sorted(f.options), f.title, bool(f.reason), _without_comments(f)) for f in fences.rendered(whole)],
+        "links": [target for target in re.findall(r"\]\(([^)\s]+)\)", text)],
+        "placeholders": [re.sub(r'"[^"]*"', '""', p) for p in re.findall(r"\{\{\s*[\w@-]+\.[^{}]*\}\}", whole)],
+        "tables": [line.count("|") for line in lines if line.lstrip().startswith("|")],
+        "containers": [(len(m[1]), m[2], m[3]) for line in lines if (m := re.match(r"( *)(!!!|\?\?\?\+?|===) ?([a-z]*)", line))],
+        "formulas": re.findall(r"\$\$.*?\$\$|\$[^$\n]+\$", re.sub(r"`[^`]*`", "", text), re.S),
+    }
+
+
+def _without_comments(fence):
+    """Shell and text may carry words of the page's language; Python is the same to the letter."""
+    return fence.code if fence.language == "python" else re.sub(r"#.*", "", fence.code) if fence.language == "bash" else None

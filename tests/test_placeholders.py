@@ -1,0 +1,134 @@
+"""Placeholders are pure text to text: what they print, and that each mistake names itself and its line."""
+import copy
+
+import pytest
+from core import placeholders
+from core.errors import PageError
+
+RESULT = {
+    "lab": "lab", "url": "examples/results/card/lab.json", "stale": False,
+    "source": {"commit": "0123456789abcdef", "dirty": False},
+    "machine": {"gpu": "Card <1>", "driver": "580.1"}, "software": {"torch": "2.11.0"}, "run": {"started": "2026-11-29T12:00:00Z"},
+    "values": {"peak_mib": 1904.0, "misses": 0, "name": "a<b|c"},
+    "rows": [
+        {"S": 1024, "kv_heads": 28, "causal": False, "naive_mib": 140.0, "flash_mib": 28.0, "ratio": 5.0, "gap_bytes": 117440512, "kernel": "void ns::flash_fwd<int, 2>(args)", "status": "ok"},
+        {"S": 2048, "kv_heads": 28, "causal": False, "naive_mib": None, "flash_mib": 56.25, "ratio": None, "gap_bytes": None, "kernel": "flash", "status": "oom"},
+        {"S": 2048, "kv_heads": 4, "causal": True, "naive_mib": 500.5, "flash_mib": 0.0001, "ratio": 3.14159, "gap_bytes": 1, "kernel": "flash", "status": "ok"},
+    ],
+    "output": "S naive\n1024 140\n",
+}
+
+
+def page(lang="en", result=RESULT, **changes):
+    other = copy.deepcopy(result)
+    other["values"]["peak_mib"] = 7.0
+    results = {("card", "lab"): result, ("other-card", "lab"): other}
+    return placeholders.Page(
+        results, "card", lang, "../../", "https://host/", lambda rows, labels, unit: f"<svg>{len(rows)} {unit} {list(labels)}</svg>",
+        {"plan": "<svg>plan</svg>"}.__getitem__,
+    )
+
+
+def text(markdown, lang="en", **changes):
+    import re
+
+    return re.sub(r"<(?!wbr)[^>]*>", "", page(lang, **changes).expand(markdown)).replace("<wbr>", "")
+
+
+@pytest.mark.parametrize("written, shown", [
+    ("{{ lab.peak_mib }} MiB", "1,904 MiB"),
+    ("{{ lab@other-card.peak_mib }} MiB", "7 MiB"),
+    ("{{lab.misses}} of 100", "0 of 100"),
+    ("{{ lab.naive_mib[S=1024] }} MiB", "140 MiB"),
+    ("{{ lab.naive_mib[S=2048, kv_heads=4] }}", "500.5"),
+    ("{{ lab.ratio[causal=true] | .1f }} times", "3.1 times"),
+    ("{{ lab.gap_bytes[S=1024] }} bytes", "117,440,512 bytes"),
+    ("{{ lab.S[causal=true] }}", "2048"),
+    ("{{ lab.kernel[S=1024] }}", "flash_fwd"),
+    ("{{ lab.naive_mib[S=2048, kv_heads=28] }}", "out of memory"),
+    ("{{ lab.name }}", "a&lt;b|c"),
+    ("from {{ site.url }}examples/x.py", "from https://host/examples/x.py"),
+    (r"$e^{{m-m}}$ and {{m}} and ${{\ell}}_{j}$", r"$e^{{m-m}}$ and {{m}} and ${{\ell}}_{j}$"),
+])
+def test_values(written, shown):
+    assert text(written) == shown
+
+
+def test_a_value_carries_its_source_and_escapes_what_the_json_says():
+    shown = page().expand("{{ lab.peak_mib }}")
+    assert shown == '<data class="measured" value="1904.0" title="Card &lt;1&gt;, torch 2.11.0, 2026-11-29">1,904</data>'
+
+
+def test_inside_a_fence_there_is_no_markup():
+    assert page().expand("```text\n{{ lab.peak_mib }}\n{{ lab.output }}\n```") == "```text\n1,904\nS naive\n1024 140\n```"
+
+
+def test_rows_become_table_rows_and_gain_their_provenance():
+    table = page().expand("| S | naive (MiB) | kernel |\n|--:|--:|---|\n{{ lab.rows[kv_heads=28]: S naive_mib kernel }}\n")
+    rows = table.splitlines()
+    assert rows[2].startswith("| 1024 | 140 | <code") and rows[3].startswith("| 2048 | out of memory |")
+    assert "Card &lt;1&gt;" in table and "commit 012345678" in table and 'href="../../examples/results/card/lab.json"' in table
+    zh = page("zh").expand("| S | 朴素 (MiB) | 因果 |\n|--:|--:|---|\n{{ lab.rows: S naive_mib causal }}\n")
+    assert "显存不足" in zh and "| 是 |" in zh and "实测：<strong" in zh
+
+
+def test_a_stale_result_is_marked_in_table_and_text():
+    stale = {**RESULT, "stale": True}
+    assert "measured before the last change" in page(result=stale).expand("| S |\n|---|\n{{ lab.rows: S }}\n")
+    assert 'class="stale"' in page(result=stale).expand("{{ lab.peak_mib }}")
+    assert "stale" not in page().expand("{{ lab.peak_mib }}")
+
+
+def test_dirty_results_say_so():
+    dirty = {**RESULT, "source": {"commit": "0" * 40, "dirty": True}}
+    assert "with uncommitted changes" in page(result=dirty).expand("| S |\n|---|\n{{ lab.rows: S }}\n")
+
+
+def test_figures_wait_until_markdown_has_run():
+    one = page()
+    body = one.expand('{{ drawing.plan }}\n\n{{ lab.chart[kv_heads=28]: S="length S" naive_mib="naive" flash_mib="flash" }}')
+    assert "<svg>" not in body
+    placed = one.place_figures(body)
+    assert "<svg>plan</svg>" in placed and "<svg>2 MiB ['S', 'naive_mib', 'flash_mib']</svg>" in placed and "Measured on" in placed
+
+
+@pytest.mark.parametrize("written, complaint", [
+    ("{{ labb.peak_mib }}", "no result 'labb'"),
+    ("{{ lab@third.peak_mib }}", "no result 'lab' of 'third'"),
+    ("{{ lab.peek_mib }}", "no value 'peek_mib'"),
+    ("{{ lab.naive_gib[S=1024] }}", "mind the unit"),
+    ("{{ lab.nothing[S=1024] }}", "no column 'nothing'"),
+    ("{{ lab.naive_mib[T=1] }}", "no column 'T'"),
+    ("{{ lab.naive_mib[S=2048] }}", "selects 2 rows"),
+    ("{{ lab.naive_mib[S=3] }}", "selects 0 rows"),
+    ("{{ lab.naive_mib[S] }}", "cannot read the filter"),
+    ("{{ lab.peak_mib }} GiB", "'GiB' is written behind it"),
+    ("{{ lab.peak_mib }} MB", "'MB' is written behind it"),
+    ("{{ lab.peak_mib | %d%q }}", "format"),
+    ("{{ lab.peak_mib[S=1024 }}", "cannot read the placeholder"),
+    ("{{ lab.output }}", "belongs inside"),
+    ("see {{ lab.rows: S }}", "by itself"),
+    ("{{ drawing.other }}", "no docs/theme/drawings/other.svg"),
+    ("{{ lab.rows: S }}", "must follow a header"),
+    ("| S | naive (MiB) |\n|---|---|\n{{ lab.rows: S }}", "2 cells, the placeholder names 1"),
+    ("| S | naive (MB) |\n|---|---|\n{{ lab.rows: S naive_mib }}", "must say its unit, MiB"),
+    ("| S |\n|---|\n{{ lab.rows[S=3]: S }}", "selects no row"),
+    ("| S |\n|---|\n{{ lab.rows: S }}\ntext", "an empty line must follow"),
+    ("| S |\n|---|\n{{ lab.rows: Z }}", "no column 'Z'"),
+    ("{{ lab.chart: S naive_mib }}", "labels"),
+    ('{{ lab.chart: S="S" naive_mib="n" ratio="r" }}', "one unit"),
+])
+def test_mistakes_name_themselves_and_their_line(written, complaint):
+    lines = written.count("\n") + 1 if "empty line" not in complaint else 3
+    with pytest.raises(PageError, match=complaint.replace("[", r"\[")) as caught:
+        page().expand("first\n\n" + written, first_line=10)
+    assert caught.value.line == 11 + lines
+
+
+@pytest.mark.parametrize("name, short", [
+    ("void pytorch_flash::flash_fwd_kernel<pytorch_flash::Traits<128, 64>, false>(pytorch_flash::Params)", "flash_fwd_kernel"),
+    ("cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x128", "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x128"),
+    ("softmax", "softmax"),
+])
+def test_kernel_names(name, short):
+    assert placeholders.short_kernel(name) == short
