@@ -1,0 +1,149 @@
+"""Arithmetic that the pages type: each figure is recomputed, and stands on the page in both languages.
+
+A figure is written with its unit exactly as on the pages. The expression gives the value in that unit; rounded to as many
+decimals as the figure shows, it must be the figure. Whoever edits such a figure edits it in both languages and here.
+"""
+import math
+import pathlib
+import re
+
+import pytest
+
+DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
+
+KIB, MIB, GIB = 2**10, 2**20, 2**30
+MB, GB = 10**6, 10**9
+H, H_KV, D, E = 28, 4, 128, 2                   # Qwen2.5-7B: query heads, KV heads, head dimension; bf16
+LAYERS, HIDDEN, FFN = 28, 3584, 18944
+RTX_4090 = {"flops": 165.2e12, "bytes": 1008e9}  # NVIDIA's data sheet: dense bf16 with fp32 accumulation, memory bandwidth
+H200 = {"flops": 989e12, "bytes": 4.8e12}
+
+
+def products(S, heads=H):
+    """FLOPs of q kᵀ and p v, without a mask."""
+    return 4 * heads * S * S * D
+
+
+def square(S, heads=H):
+    """Bytes of one S × S matrix in bf16."""
+    return heads * S * S * E
+
+
+def rows(S, heads=H):
+    """Bytes of one of q, k, v, o in bf16."""
+    return heads * S * D * E
+
+
+def inputs_and_output(S, kv_heads=H):
+    return 2 * rows(S) + 2 * rows(S, kv_heads)
+
+
+def naive_traffic(S, kv_heads=H, round_trips=2):
+    """Bytes that Algorithm 0 moves: every round trip writes and reads one S × S matrix."""
+    return 2 * round_trips * square(S) + inputs_and_output(S, kv_heads)
+
+
+def flash_traffic(S, Br=128):
+    """Bytes that the kernel asks for: k and v once for each tile of q."""
+    return 2 * rows(S) + 2 * rows(S) * math.ceil(S / Br)
+
+
+def naive_memory(S):
+    return 2 * square(S) + inputs_and_output(S)
+
+
+
+LINEAR = 2 * (2 * HIDDEN * H * D + 2 * HIDDEN * H_KV * D + 3 * HIDDEN * FFN)     # FLOPs per token and layer
+
+
+def causal_attention(S):
+    """FLOPs per token of causal attention over S tokens, on average."""
+    return 4 * H * D * S / 2
+
+
+def share(S):
+    return causal_attention(S) / (causal_attention(S) + LINEAR)
+
+
+RIDGE_4090 = RTX_4090["flops"] / RTX_4090["bytes"]
+
+FIGURES = [  # (figure as written, expression in its unit, page)
+    ("240.5 GFLOP", products(4096) / GB, "lesson"),
+    ("67.1 MB", inputs_and_output(4096, H_KV) / MB, "lesson"),
+    ("3584", products(4096) / inputs_and_output(4096, H_KV), "lesson"),
+    ("0.875", products(4096) / inputs_and_output(4096, H_KV) / 4096, "lesson"),
+    ("164", RIDGE_4090, "lesson"),
+    ("164", RIDGE_4090, "glossary"),
+    ("206", H200["flops"] / H200["bytes"], "lesson"),
+    ("206", H200["flops"] / H200["bytes"], "glossary"),
+    ("3.76 GB", 4 * square(4096) / GB, "lesson"),
+    ("63 FLOP", products(4096) / naive_traffic(4096, H_KV), "lesson"),
+    ("3.8 ms", naive_traffic(4096, H_KV) / RTX_4090["bytes"] * 1e3, "lesson"),
+    ("1.5 ms", products(4096) / RTX_4090["flops"] * 1e3, "lesson"),
+    ("57", naive_traffic(4096, H_KV) / inputs_and_output(4096, H_KV), "lesson"),
+    ("16.8 M", 4096**2 / 1e6, "lesson"),
+    ("33.6 MB", square(4096, heads=1) / MB, "lesson"),
+    ("1.05 MB", rows(4096, heads=1) / MB, "lesson"),
+    ("32", 4096 / D, "lesson"),
+    ("112 MiB", 2 * square(1024) / MIB, "lesson"),
+    ("28 MiB", inputs_and_output(1024) / MIB, "lesson"),
+    ("1792 MiB", 2 * square(4096) / MIB, "lesson"),
+    ("112 MiB", inputs_and_output(4096) / MIB, "lesson"),
+    ("28 GiB", 2 * square(16384) / GIB, "lesson"),
+    ("448 MiB", inputs_and_output(16384) / MIB, "lesson"),
+    ("112 GiB", 2 * square(32768) / GIB, "lesson"),
+    ("896 MiB", inputs_and_output(32768) / MIB, "lesson"),
+    ("88.7", math.log((2 - 2**-23) * 2.0**127), "lesson"),
+    ("709.8", math.log((2 - 2**-52) * 2.0**1023), "lesson"),
+    ("11.1", math.log(65504), "lesson"),
+    ("448 KiB", 4 * H * 4096 / KIB, "lesson"),
+    ("117.4 MB", inputs_and_output(4096) / MB, "lesson"),
+    ("1.94 GB", flash_traffic(4096) / GB, "lesson"),
+    ("3.88 GB", naive_traffic(4096) / GB, "lesson"),
+    ("16.5", flash_traffic(4096) / inputs_and_output(4096), "lesson"),
+    ("62", products(4096) / naive_traffic(4096), "lesson"),
+    ("124", products(4096) / flash_traffic(4096), "lesson"),
+    ("2048", products(4096) / inputs_and_output(4096), "lesson"),
+    ("33", naive_traffic(4096) / inputs_and_output(4096), "lesson"),
+    ("49", naive_traffic(4096, round_trips=3) / inputs_and_output(4096), "lesson"),
+    ("0.8 %", 100 / (2 * 64), "lesson"),
+    ("0.4 %", 100 / (2 * 128), "lesson"),
+    ("50 %", 100 / (2 * 1), "lesson"),
+    ("8 KiB", 4096 * E / KIB, "lesson"),
+    ("7 FLOP", 4 * H * D / (2 * H_KV * D * E), "lesson"),
+    ("0.05", 0.60 * 5 / 60, "lesson"),
+    ("17", naive_memory(4096) / inputs_and_output(4096), "lesson"),
+    ("129", naive_memory(32768) / inputs_and_output(32768), "lesson"),
+    ("25000", round(2 * D * 99, -3), "lesson"),
+    ("43 %", 100 * (1 - inputs_and_output(4096, H_KV) / inputs_and_output(4096)), "lesson"),
+    ("56 KiB", LAYERS * 2 * H_KV * D * E / KIB, "lesson"),
+    ("56 KiB", LAYERS * 2 * H_KV * D * E / KIB, "glossary"),
+    ("1.75 GiB", LAYERS * 2 * H_KV * D * E * 32768 / GIB, "lesson"),
+    ("3.5 GiB", H * 2048 * 32768 * E / GIB, "lesson"),
+    ("466.1 MFLOP", LINEAR / 1e6, "lesson"),
+    ("29.4 MFLOP", causal_attention(4096) / 1e6, "lesson"),
+    ("5.9 %", 100 * share(4096), "lesson"),
+    ("33.5 %", 100 * share(32768), "lesson"),
+    ("1904 MiB", naive_memory(4096) / MIB, "lesson"),
+    ("7168 MiB", 2 * square(8192) / MIB, "lesson"),
+    ("224 MiB", inputs_and_output(8192) / MIB, "lesson"),
+    ("7392 MiB", naive_memory(8192) / MIB, "lesson"),
+    ("0.875 MiB", 4 * H * 8192 / MIB, "lesson"),
+]
+
+
+@pytest.mark.parametrize("figure, value, page", FIGURES, ids=[f"{page}: {figure}" for figure, _, page in FIGURES])
+def test_figure_is_the_value_of_its_expression(figure, value, page):
+    number = re.match(r"[\d.]+", figure)[0]
+    decimals = len(number.partition(".")[2])
+    assert abs(value - float(number)) <= 0.5000001 * 10**-decimals, f"{page}: '{figure}' is typed, its expression gives {value:.6g}"
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("figure, value, page", FIGURES, ids=[f"{page}: {figure}" for figure, _, page in FIGURES])
+def test_figure_stands_on_the_page(figure, value, page, lang):
+    path = DOCS / lang / f"{page}.md"
+    text = re.sub(r"[\u00a0\u202f]|&nbsp;", " ", path.read_text(encoding="utf-8"))
+    assert re.search(rf"(?<![\d.]){re.escape(figure)}(?![\d]|\.\d)", text), (
+        f"'{figure}' does not stand on docs/{lang}/{page}.md: correct the page, or this table if the figure is gone from both languages"
+    )
