@@ -15,7 +15,7 @@ KIB, MIB, GIB = 2**10, 2**20, 2**30
 MB, GB = 10**6, 10**9
 H, H_KV, D, E = 28, 4, 128, 2                   # Qwen2.5-7B: query heads, KV heads, head dimension; bf16
 LAYERS, HIDDEN, FFN = 28, 3584, 18944
-RTX_4090 = {"flops": 165.2e12, "bytes": 1008e9}  # NVIDIA's data sheet: dense bf16 with fp32 accumulation, memory bandwidth
+RTX_4090 = {"flops": 165.2e12, "bytes": 1008e9}  # NVIDIA's Ada whitepaper: dense bf16 with fp32 accumulation, memory bandwidth
 H200 = {"flops": 989e12, "bytes": 4.8e12}
 
 
@@ -50,7 +50,6 @@ def flash_traffic(S, Br=128):
 
 def naive_memory(S):
     return 2 * square(S) + inputs_and_output(S)
-
 
 
 LINEAR = 2 * (2 * HIDDEN * H * D + 2 * HIDDEN * H_KV * D + 3 * HIDDEN * FFN)     # FLOPs per token and layer
@@ -100,6 +99,7 @@ FIGURES = [  # (figure as written, expression in its unit, page)
     ("117.4 MB", inputs_and_output(4096) / MB, "lesson"),
     ("1.94 GB", flash_traffic(4096) / GB, "lesson"),
     ("3.88 GB", naive_traffic(4096) / GB, "lesson"),
+    ("32 KiB", D * D * E / KIB, "lesson"),
     ("16.5", flash_traffic(4096) / inputs_and_output(4096), "lesson"),
     ("62", products(4096) / naive_traffic(4096), "lesson"),
     ("124", products(4096) / flash_traffic(4096), "lesson"),
