@@ -1,0 +1,825 @@
+"""How much memory does attention take? The naive version against FlashAttention, predicted to the byte, then measured.
+
+Both sides compute softmax(q kᵀ / sqrt(d)) v on the attention shape of Qwen2.5-7B (28 query heads, 28 or 4 KV heads,
+d = 128, B = 1, bf16), with the same mask, and are shown to give the same numbers before their memory is compared.
+
+    python flash_vs_naive_memory.py                      a CUDA GPU of compute capability 8.0 or newer; about 30 s on an H200
+    python flash_vs_naive_memory.py --predict --gib 24   the formulas alone: no GPU, no PyTorch
+    python flash_vs_naive_memory.py --device cpu         without a GPU: resident memory of a child process a row
+
+What is counted: the bytes that PyTorch's allocator was asked for, at their peak, above a baseline taken before q, k and v
+exist (`requested_bytes.all.peak`). The allocator hands out more, in whole blocks (`allocated_bytes`, shown beside it), the
+cuBLAS workspace belongs to the baseline, and the CUDA context is in neither: nvidia-smi shows more than this table.
+Sources: the forward pass of PyTorch 2.11's own flash kernel, a FlashAttention-2
+(aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp), and Dao, arXiv 2307.08691.
+Left out: the backward pass, dropout, and S = 1, where PyTorch regroups the heads. MiB is 2^20 bytes.
+"""
+
+import argparse
+import ctypes
+import gc
+import json
+import math
+import os
+import random
+import re
+import subprocess
+import sys
+import warnings
+
+MIB, GIB = 2**20, 2**30
+SEED = 2026
+CAP_GIB = 24
+LENGTHS = (1024, 2048, 4096, 8192, 16384, 32768)
+HEADS = ((28, False), (4, False), (4, True))               # (KV heads, causal)
+QWEN = {"B": 1, "heads": 28, "kv_heads": 28, "S": 1024, "d": 128, "dtype": "bf16", "causal": False}
+DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
+
+
+# The two sides.
+
+def naive(q, k, v, causal=False):
+    """Attention as the textbook writes it; naive_bytes() is the formula of exactly this function.
+
+    q [B, H, S, d], k and v [B, H_kv, S, d], one dtype and device. Returns o [B, H, S, d].
+    KV heads are copied until there are H of them; the mask is one S x S tensor of bool and is applied in place.
+    """
+    import torch
+
+    S, d = q.shape[2:]
+    group = q.shape[1] // k.shape[1]
+    if group > 1:
+        k = k.repeat_interleave(group, dim=1)              # [B, H, S, d]
+        v = v.repeat_interleave(group, dim=1)              # [B, H, S, d]
+    s = q @ k.transpose(-2, -1) / math.sqrt(d)             # [B, H, S, S], twice until the division is done
+    if causal:
+        future = torch.ones(S, S, dtype=torch.bool, device=q.device).triu_(1)
+        s.masked_fill_(future, -math.inf)
+    p = torch.softmax(s, dim=-1)                           # [B, H, S, S]
+    return p @ v                                           # [B, H, S, d]
+
+
+def flash(q, k, v, causal=False):
+    """The same function by PyTorch's flash kernel and no other. Shapes as in naive(); flash_bytes() is its formula.
+
+    Raises RuntimeError (No available kernel) where the kernel cannot run, instead of taking another one silently.
+    """
+    import torch.nn.functional as F
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    with sdpa_kernel([SDPBackend.FLASH_ATTENTION]):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
+
+
+# The formulas: bytes requested at the peak, q, k, v and o included.
+
+def naive_moments(B, heads, kv_heads, S, d, e=2, causal=False):
+    """The bytes alive in naive(), moment by moment, as {moment: bytes}. e is the bytes of an element.
+
+    inputs    q, k, v, and the expanded k and v when there are fewer KV heads than query heads
+    square    one tensor of scores, B·H·S²·e. Two live at a time: first the raw product and s, then s and p
+              (the raw product is freed as soon as the division is done; s is held by its name until the end)
+    mask      S² bytes, one a position, shared by all heads; its name lives until the end as well
+    output    o, B·H·S·d·e, made while s and p still live: that is the peak
+    """
+    rows = B * heads * S * d * e
+    inputs = rows + 2 * B * kv_heads * S * d * e + (2 * rows if kv_heads < heads else 0)
+    square = B * heads * S * S * e
+    mask = S * S if causal else 0
+    return {
+        "q @ k.T": inputs + square,
+        "s = ... / sqrt(d)": inputs + 2 * square,
+        "mask": inputs + square + mask,
+        "p = softmax(s)": inputs + 2 * square + mask,
+        "o = p @ v": inputs + 2 * square + mask + rows,
+    }
+
+
+def naive_bytes(B, heads, kv_heads, S, d, e=2, causal=False):
+    """The peak of naive(). With as many KV heads as query heads and no mask: 2·B·H·S²·e + 4·B·H·S·d·e."""
+    return max(naive_moments(B, heads, kv_heads, S, d, e, causal).values())
+
+
+def flash_bytes(B, heads, kv_heads, S, d, e=2, sms=132):
+    """The peak of flash() on a CUDA GPU with `sms` multiprocessors; a mask costs nothing. S > 1, d up to 256.
+
+    inputs         q, k, v
+    padded         copies of q, k, v when d is not a multiple of 8: the kernel reads 16 bytes at a time
+    output         o; its rows are as wide as the padded ones
+    lse            4 bytes (fp32) for each query: m + ln l
+    rng            24 bytes: the seed and offset that dropout would use, made even without dropout
+    accumulators   with n > 1 parts (kv_splits), a partial o and lse of each part in fp32, the rows rounded up to 32
+                   elements, above 128 to 64 (PyTorch 2.11; it has rounded otherwise before)
+    """
+    d8 = round_up(d, 8)
+    inputs = (B * heads + 2 * B * kv_heads) * S * d * e
+    padded = (B * heads + 2 * B * kv_heads) * S * d8 * e if d8 > d else 0
+    output = B * heads * S * d8 * e
+    lse = 4 * B * heads * S
+    rng = 24
+    n = kv_splits(B, heads, S, d8, sms)
+    accumulators = 4 * n * B * heads * S * (1 + round_up(d8, 32 if d8 <= 128 else 64)) if n > 1 else 0
+    return inputs + padded + output + lse + rng + accumulators
+
+
+def kv_splits(B, heads, S, d, sms):
+    """Into how many parts PyTorch's flash kernel cuts K and V, so that a short sequence still fills the GPU.
+
+    The rule of num_splits_heuristic and set_params_splitkv in flash_api.cpp, in its arithmetic (fp32): one part when the
+    blocks fill 80 % of the slots; else the smallest number whose last wave is at least 85 % as full as the best one's.
+    d is the head dimension after padding.
+    """
+    blocks = B * heads * -(-S // 64)                       # Q tiles of 64 rows
+    tiles = -(-S // (256 if d <= 64 else 128 if d <= 128 else 64))
+    slots = 2 * sms                                        # two blocks of 128 threads on a multiprocessor
+    if blocks >= fp32(fp32(0.8) * slots):
+        return 1
+    fill = {}
+    for n in range(1, min(128, slots, tiles) + 1):
+        if n == 1 or -(-tiles // n) != -(-tiles // (n - 1)):    # one part more changes nothing: not a choice
+            waves = fp32(fp32(blocks * n) / slots)
+            fill[n] = fp32(waves / math.ceil(waves))
+    return next(n for n, full in fill.items() if full >= 0.85 * max(fill.values()))
+
+
+def fp32(x):
+    """x rounded to fp32."""
+    return ctypes.c_float(x).value
+
+
+def round_up(x, multiple):
+    return -(-x // multiple) * multiple
+
+
+def largest_S(limit, size):
+    """The largest S for which size(S) is at most `limit` bytes; size must grow with S."""
+    low, high = 0, 1
+    while size(high) <= limit:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if size(middle) <= limit else (low, middle)
+    return low
+
+
+def predicted(shape, sms=132):
+    """(naive, flash) in bytes for a shape like QWEN."""
+    B, heads, kv_heads, S, d = (shape[name] for name in ("B", "heads", "kv_heads", "S", "d"))
+    e = BYTES[shape["dtype"]]
+    return naive_bytes(B, heads, kv_heads, S, d, e, shape["causal"]), flash_bytes(B, heads, kv_heads, S, d, e, sms)
+
+
+def predicted_table(gib):
+    """The table of the formulas for a card of `gib` GiB, as text of at most 72 columns."""
+    out = [
+        f"Predicted by formula, not measured: a card of {gib:g} GiB",
+        "B = 1, 28 query heads, d = 128, bf16. MiB = 2^20 bytes.",
+        "",
+        "KV heads  causal       S   naive MiB  flash MiB   ratio  naive fits",
+    ]
+    for kv_heads, causal in HEADS:
+        for S in LENGTHS:
+            a, b = predicted({**QWEN, "kv_heads": kv_heads, "causal": causal, "S": S})
+            fits = "yes" if a <= gib * GIB else "no"
+            out.append(f"{kv_heads:8}  {yes_no(causal):>6}  {S:6}  {a / MIB:10.1f}  {b / MIB:9.1f}  {a / b:6.1f}  {fits:>10}")
+        shape = {**QWEN, "kv_heads": kv_heads, "causal": causal}
+        most = [largest_S(gib * GIB, lambda S: predicted({**shape, "S": S})[side]) for side in (0, 1)]
+        out += [f"          the largest S in {gib:g} GiB: naive {most[0]}, flash {most[1]}", ""]
+    out += [
+        "q, k, v and o are included. The CUDA context, the cuBLAS workspace",
+        "and all else on the card come on top, so a real card holds less.",
+    ]
+    return "\n".join(out)
+
+
+def random_shapes(count=100, seed=SEED):
+    """`count` shapes, the same for the same seed: half of them small, where the kernel splits K and V."""
+    rng = random.Random(seed)
+    shapes = []
+    for i in range(count):
+        small = i % 2 == 0
+        group, kv_heads = rng.choice((1, 1, 2, 4, 7)), rng.randint(1, 2 if small else 4)
+        shapes.append({
+            "B": 1 if small else rng.randint(1, 4), "heads": group * kv_heads, "kv_heads": kv_heads,
+            "S": rng.randint(130, 1500) if small else rng.randint(2, 2000),
+            "d": rng.choice((32, 64, 96, 128, 160, 192, 256)) if rng.random() < 0.5 else rng.randint(8, 256),
+            "dtype": rng.choice(("bf16", "fp16")), "causal": rng.random() < 0.5,
+        })
+    return shapes
+
+
+# The check: same numbers first.
+
+def reference(q, k, v, causal):
+    """Attention in fp64, written without anything that naive() or flash() uses: grouped einsum and logsumexp."""
+    import torch
+
+    B, H, S, d = q.shape
+    q, k, v = q.double().reshape(B, k.shape[1], -1, S, d), k.double(), v.double()      # q [B, H_kv, G, S, d]
+    s = torch.einsum("bhgid,bhjd->bhgij", q, k) * d**-0.5                              # [B, H_kv, G, S, S]
+    if causal:
+        at = torch.arange(S, device=q.device)
+        s = torch.where(at[None, :] > at[:, None], -torch.inf, s)
+    p = torch.exp(s - torch.logsumexp(s, dim=-1, keepdim=True))                        # [B, H_kv, G, S, S]
+    return torch.einsum("bhgij,bhjd->bhgid", p, v).reshape(B, H, S, d)                 # [B, H, S, d]
+
+
+def check(attention=flash, baseline=naive, device=None, S=None):
+    """Raises AssertionError unless both sides compute attention: |flash16 - ref64| <= 2·|naive16 - ref64| + 1e-5.
+
+    The largest difference counts, with 28/28 heads, with 28/4, and with 28/4 and a causal mask. The baseline has to be
+    within 2 % of the reference itself (relative, Frobenius norm), or the rule would allow anything.
+    """
+    import torch
+
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    S = S or (1024 if torch.device(device).type == "cuda" else 128)
+    for kv_heads, causal in HEADS:
+        case = f"kv_heads={kv_heads}, causal={causal}, S={S}"
+        q, k, v = inputs({**QWEN, "kv_heads": kv_heads, "S": S}, device)
+        ref = reference(q, k, v, causal)
+        off_naive, off_flash = baseline(q, k, v, causal).double() - ref, attention(q, k, v, causal).double() - ref
+        rel_err = (off_naive.norm() / ref.norm()).item()
+        if not rel_err <= 0.02:
+            raise AssertionError(f"naive is not attention: relative error {rel_err:.1e} against fp64 ({case})")
+        worst, allowed = off_flash.abs().max().item(), 2 * off_naive.abs().max().item() + 1e-5
+        if not worst <= allowed:
+            raise AssertionError(f"flash is off by {worst:.1e}, allowed are {allowed:.1e} ({case})")
+
+
+def relative_difference(a, b, rows=1024):
+    """|a - b| / |b| in the Frobenius norm, for [B, H, S, d], a few rows at a time to need no memory of note."""
+    off = norm = 0.0
+    for i in range(0, a.shape[2], rows):
+        x, y = a[:, :, i : i + rows].float(), b[:, :, i : i + rows].float()
+        off, norm = off + (x - y).square().sum().item(), norm + y.square().sum().item()
+    return math.sqrt(off / norm)
+
+
+# The measurement.
+
+def inputs(shape, device="cuda", random=True):
+    """q [B, H, S, d], k and v [B, H_kv, S, d]: the same random numbers each time, or whatever is in memory."""
+    import torch
+
+    torch.manual_seed(SEED)
+    make = torch.randn if random else torch.empty
+    kind = {"dtype": getattr(torch, DTYPES[shape["dtype"]]), "device": device}
+    B, S, d = shape["B"], shape["S"], shape["d"]
+    return tuple(make(B, heads, S, d, **kind) for heads in (shape["heads"], shape["kv_heads"], shape["kv_heads"]))
+
+
+def weigh(attention, shape):
+    """Peak bytes (requested, allocated) of q, k, v and attention(q, k, v) above what was alive before, and o itself."""
+    import torch
+
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_stats()
+    q, k, v = inputs(shape)                                # named: from Python 3.12 on, *arguments are freed too early
+    o = attention(q, k, v, shape["causal"])
+    torch.cuda.synchronize()
+    after = torch.cuda.memory_stats()
+    requested, allocated = (after[f"{kind}_bytes.all.peak"] - before[f"{kind}_bytes.all.current"] for kind in ("requested", "allocated"))
+    return requested, allocated, o
+
+
+def attempt(measure, *args):
+    """measure(*args), or None when the GPU's memory does not suffice.
+
+    The cleaning stands after the except block: inside it the exception still holds every frame, and they hold the tensors.
+    """
+    result = None
+    try:
+        result = measure(*args)
+    except RuntimeError as error:
+        if "out of memory" not in str(error).lower():
+            raise
+    if result is None:
+        release()
+    return result
+
+
+def release():
+    """Hand everything that no tensor uses back to the driver."""
+    import torch
+
+    gc.collect()
+    torch.cuda.empty_cache()
+
+
+def which_kernel(call):
+    """The names of the GPU kernels that call() launches, in order, as torch.profiler saw them."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        call()
+        torch.cuda.synchronize()
+    events = [event for event in seen.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+    names = [event.name for event in sorted(events, key=lambda event: event.time_range.start)]
+    return [name for name in names if ("(" in name or "_" in name) and not name.startswith(("Memcpy", "Memset"))]
+
+
+def kernels_of(*calls):
+    """which_kernel() of each call, in one session of the profiler: a kernel that only waits marks where one begins."""
+    import torch
+
+    def all_of_them():
+        for call in calls:
+            torch.cuda._sleep(1000)                        # its kernel is called spin_kernel
+            call()
+
+    runs = []
+    for name in which_kernel(all_of_them):
+        if "spin_kernel" in name:
+            runs.append([])
+        elif runs:
+            runs[-1].append(name)
+    if len(runs) == len(calls) and all(runs):
+        return runs
+    return [which_kernel(call) for call in calls]
+
+
+def call_of(side, shape):
+    """side() on tensors that are made without a kernel, for which_kernel()."""
+    return lambda: side(*inputs(shape, random=False), shape["causal"])
+
+
+def short(name):
+    """A kernel's name without return type, namespaces and template arguments."""
+    name = re.sub(r"^void\s+", "", name).replace("(anonymous namespace)::", "")
+    return re.split(r"[<(]", name)[0].rsplit("::", 1)[-1]
+
+
+def once(names):
+    """The names in order, neighbours that repeat told once, as one text; None when there are none."""
+    return " + ".join(name for i, name in enumerate(names) if i == 0 or name != names[i - 1]) or None
+
+
+def warm_up():
+    """Run every path once, so that what libraries keep for good is there before the first baseline. Returns those MiB.
+
+    The first matmul makes cuBLAS keep a workspace (32 MiB on an H200, 8.125 MiB on an RTX 4090).
+    """
+    import torch
+    import torch.nn.functional as F
+
+    for dtype in ("bf16", "fp16"):
+        for kv_heads, causal in HEADS:
+            for d in (128, 100):
+                small = inputs({**QWEN, "kv_heads": kv_heads, "S": 256, "d": d, "dtype": dtype})
+                relative_difference(naive(*small, causal), flash(*small, causal))
+    small = inputs({**QWEN, "S": 256})
+    F.scaled_dot_product_attention(*small)
+    del small
+    torch.cuda.synchronize()
+    release()
+    return torch.cuda.memory_stats()["requested_bytes.all.current"] / MIB
+
+
+def pair_row(part, shape, sms, kernels=None):
+    """One row: both sides weighed on one shape, their outputs compared, their kernels named (or given)."""
+    naive_peak, naive_alloc, naive_o = attempt(weigh, naive, shape) or (None, None, None)
+    flash_peak, flash_alloc, flash_o = attempt(weigh, flash, shape) or (None, None, None)
+    rel_err = relative_difference(flash_o, naive_o) if naive_peak and flash_peak else None
+    del naive_o, flash_o
+    if rel_err is not None and not rel_err <= 0.02:
+        raise AssertionError(f"naive and flash differ by {rel_err:.1e} (relative, Frobenius norm) on {shape}")
+    if kernels is None:
+        release()
+        sides = [side for side, peak in ((naive, naive_peak), (flash, flash_peak)) if peak]
+        seen = attempt(kernels_of, *(call_of(side, shape) for side in sides)) or [[] for _ in sides]
+        kernels = {side.__name__: names for side, names in zip(sides, seen)}
+        release()
+    naive_predicted, flash_predicted = predicted(shape, sms)
+    both = naive_peak and flash_peak
+    return {
+        "part": part, **shape,
+        "naive_mib": mib(naive_peak), "flash_mib": mib(flash_peak),
+        "naive_predicted_mib": mib(naive_predicted), "flash_predicted_mib": mib(flash_predicted),
+        "naive_diff_bytes": minus(naive_predicted, naive_peak), "flash_diff_bytes": minus(flash_predicted, flash_peak),
+        "naive_alloc_mib": mib(naive_alloc), "flash_alloc_mib": mib(flash_alloc),
+        "delta_bytes": minus(naive_peak, flash_peak), "ratio": naive_peak / flash_peak if both else None, "rel_err": rel_err,
+        "naive_kernel": once([short(name) for name in kernels.get("naive", [])]), "kernel": once(kernels.get("flash", [])),
+        "status": "ok" if both else "oom",
+    }
+
+
+def default_row(workspace_mib):
+    """What scaled_dot_product_attention takes at S = 4096 when nobody forces a backend."""
+    import torch
+    import torch.nn.functional as F
+    from torch.nn.attention import SDPBackend
+
+    def default(q, k, v, causal):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    shape = {**QWEN, "S": 4096}
+    weighed = attempt(weigh, default, shape)
+    peak = weighed[0] if weighed else None
+    del weighed
+    q, k, v = inputs(shape)
+    choice = torch._fused_sdp_choice(q, k, v, None, 0.0, False)
+    backend = {int(member.value): name for name, member in SDPBackend.__members__.items()}.get(int(choice), str(choice))
+    return {
+        "part": "default", **shape, "default_mib": mib(peak), "backend": backend, "workspace_mib": workspace_mib,
+        "kernel": once(kernels_of(lambda: default(q, k, v, False))[0]) if peak else None, "status": "ok" if peak else "oom",
+    }
+
+
+def random_rows(sms):
+    """The rows of random_shapes(). The kernels of all of them are seen in one session of the profiler, before."""
+    shapes = random_shapes()
+    calls = [call_of(side, shape) for shape in shapes for side in (naive, flash)]
+    seen = attempt(kernels_of, *calls) or [[] for _ in calls]
+    for shape, naive_kernels, flash_kernels in zip(shapes, seen[::2], seen[1::2]):
+        yield pair_row("random", shape, sms, {"naive": naive_kernels, "flash": flash_kernels})
+
+
+# A smaller card, emulated: PyTorch's allocator may reserve no more than 24 GiB, in a fresh process a row.
+
+def start_capped(count=5):
+    """`count` child processes that import PyTorch and wait for a job; none on a card that is not larger than the cap."""
+    import torch
+
+    if torch.cuda.mem_get_info()[1] < (CAP_GIB + 2) * GIB or "__file__" not in globals():
+        return []
+    return [child_process("--capped") for _ in range(count)]
+
+
+def child_process(*arguments):
+    """This file again, in a process of its own that reads a line of JSON and answers with one."""
+    command = [sys.executable, os.path.abspath(__file__), *arguments]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def send(child, job):
+    child.stdin.write(json.dumps(job) + "\n")
+    child.stdin.flush()
+
+
+def answer(child, seconds=240):
+    """The child's JSON. Raises RuntimeError with its last line of stderr when it failed, MemoryError when it was killed."""
+    out, err = child.communicate(timeout=seconds)
+    if child.returncode < 0:
+        raise MemoryError(f"a child process was ended by signal {-child.returncode}")
+    if child.returncode:
+        raise RuntimeError(f"a child process failed: {(err.strip().splitlines() or ['no message'])[-1]}")
+    return json.loads(out.strip().splitlines()[-1])
+
+
+def capped_rows(children, workspace_mib):
+    """Rows of the emulated card: naive around the S of the arithmetic in steps of 32, and flash at S = 131072."""
+    import torch
+
+    near = arithmetic_S(CAP_GIB, workspace_mib) // 32 * 32
+    jobs = [("flash", 131072), *(("naive", near + step) for step in (-32, 0, 32, 64))]
+    jobs = [{"impl": impl, "S": S, "cap_gib": CAP_GIB, "device": torch.cuda.current_device()} for impl, S in jobs]
+    at_once = max(1, int(torch.cuda.mem_get_info()[0] // ((CAP_GIB + 1) * GIB)))
+    waiting = list(zip(children, jobs))
+    while waiting:
+        running, waiting = waiting[:at_once], waiting[at_once:]
+        for child, job in running:
+            send(child, job)
+        for child, _ in running:
+            yield answer(child)
+
+
+def capped_child():
+    """One row of the emulated card. The fraction limits what the allocator reserves; the CUDA context is not in it."""
+    import torch
+
+    job = json.loads(sys.stdin.readline() or "null")
+    if job is None:
+        return
+    torch.cuda.set_device(job["device"])
+    torch.cuda.set_per_process_memory_fraction((job["cap_gib"] * GIB + 0.5) / torch.cuda.mem_get_info()[1])
+    workspace_mib = warm_up()
+    side, shape = {"naive": naive, "flash": flash}[job["impl"]], {**QWEN, "S": job["S"]}
+    sms = torch.cuda.get_device_properties(job["device"]).multi_processor_count
+    size = dict(zip(("naive", "flash"), predicted(shape, sms)))[job["impl"]]
+    peak = (attempt(weigh, side, shape) or (None,))[0]
+    reserved = torch.cuda.memory_stats()["reserved_bytes.all.peak"]
+    release()
+    print(json.dumps({
+        "part": "cap", "impl": job["impl"], **shape, "cap_gib": job["cap_gib"], "peak_mib": mib(peak), "predicted_mib": mib(size),
+        "diff_bytes": minus(size, peak), "reserved_mib": mib(reserved), "workspace_mib": workspace_mib,
+        "kernel": once(kernels_of(call_of(side, shape))[0]) if peak else None, "status": "ok" if peak else "oom",
+    }))
+
+
+def arithmetic_S(cap_gib, workspace_mib):
+    """The largest S whose naive peak fits into the cap beside the cuBLAS workspace, by the formula alone (28/28 heads).
+
+    With 32 MiB of workspace and 24 GiB: 15031. The allocator reserves memory in steps of 2 MiB, and q, k, v, o and the two
+    squares each end in a part of such a step, so the true limit lies a little below: 15029.
+    """
+    return largest_S(cap_gib * GIB - workspace_mib * MIB, lambda S: predicted({**QWEN, "S": S})[0])
+
+
+# Without a GPU: the resident memory of a child process, where S² shows as well.
+
+def resident_rows(lengths=LENGTHS[:3]):
+    """Rows measured on a CPU in fp32: both sides at 28/28 heads, a child process each, as long as memory suffices."""
+    for S in lengths:
+        shape = {**QWEN, "S": S, "dtype": "fp32"}
+        sizes = resident_bytes(shape)
+        row = {"part": "resident", **shape, "naive_mib": None, "flash_mib": None,
+               "naive_predicted_mib": mib(sizes[0]), "flash_predicted_mib": mib(sizes[1]), "ratio": None, "kernel": None, "status": "ok"}
+        for impl in ("naive", "flash"):
+            if sizes[impl == "flash"] > 0.7 * available_bytes():
+                row["status"] = "oom"
+                continue
+            child = child_process("--resident")
+            try:
+                send(child, {"impl": impl, "S": S})
+                found = answer(child, 600)
+            except MemoryError:
+                row["status"] = "oom"
+                continue
+            finally:
+                child.kill()
+            row.update({f"{impl}_mib": found["peak_mib"], "kernel": found["kernel"]})
+        if row["status"] == "ok":
+            row["ratio"] = row["naive_mib"] / row["flash_mib"] if row["flash_mib"] else None
+        yield row
+
+
+def resident_bytes(shape):
+    """(naive, flash) predicted for a CPU: as on a GPU, without what only the CUDA kernel makes (q, k, v, o and lse stay)."""
+    B, heads, kv_heads, S, d, e = (*(shape[name] for name in ("B", "heads", "kv_heads", "S", "d")), BYTES[shape["dtype"]])
+    return naive_bytes(B, heads, kv_heads, S, d, e, shape["causal"]), 2 * B * (heads + kv_heads) * S * d * e + 4 * B * heads * S
+
+
+def resident_child():
+    """Peak resident memory of one side above that of this process after a small run, and the operator that ran."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Operators(TorchDispatchMode):
+        seen = []
+
+        def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+            self.seen.append(operator.name())
+            return operator(*args, **(kwargs or {}))
+
+    job = json.loads(sys.stdin.readline() or "null")
+    if job is None:
+        return
+    side = {"naive": naive, "flash": flash}[job["impl"]]
+    small = inputs({**QWEN, "S": 64, "dtype": "fp32"}, "cpu")
+    with Operators():
+        side(*small)
+    before = max_resident_bytes()
+    q, k, v = inputs({**QWEN, "S": job["S"], "dtype": "fp32"}, "cpu")
+    Operators.seen.clear()
+    with Operators():
+        side(q, k, v)
+    peak = max_resident_bytes() - before
+    kernel = next((name for name in Operators.seen if "scaled_dot_product" in name), None) or once(Operators.seen)
+    print(json.dumps({"peak_mib": mib(peak), "kernel": kernel}))
+
+
+def max_resident_bytes():
+    """The most memory this process has had resident.
+
+    Linux: VmHWM. ru_maxrss would do on macOS alone (in bytes; elsewhere in KiB): on Linux a child inherits its parent's.
+    """
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
+            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+    except (FileNotFoundError, StopIteration):
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def available_bytes():
+    """Memory for a new process: what Linux and its control group leave; elsewhere half of what the machine has."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except (FileNotFoundError, StopIteration):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    try:
+        with open("/sys/fs/cgroup/memory.max", encoding="ascii") as most, open("/sys/fs/cgroup/memory.current", encoding="ascii") as now:
+            return min(free, int(most.read()) - int(now.read()))
+    except (FileNotFoundError, ValueError):                # no control group, or one without a limit ("max")
+        return free
+
+
+# Rows, values and text.
+
+def measure():
+    """Yields one flat dict a row. On a GPU: the grid, the default backend, 100 random shapes, the 24 GiB emulation."""
+    import torch
+
+    if not torch.cuda.is_available():
+        yield from resident_rows()
+        return
+    sms = torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
+    children = start_capped()
+    try:
+        workspace_mib = warm_up()
+        for kv_heads, causal in HEADS:
+            for S in LENGTHS:
+                yield pair_row("grid", {**QWEN, "kv_heads": kv_heads, "causal": causal, "S": S}, sms)
+        yield default_row(workspace_mib)
+        yield from random_rows(sms)
+        release()
+        yield from capped_rows(children, workspace_mib)
+    finally:
+        for child in children:
+            child.kill()
+
+
+def values(rows):
+    """What the rows say together, as one flat dict; None where nothing was measured."""
+    def part(name, **fields):
+        return [row for row in rows if row["part"] == name and all(row[key] == value for key, value in fields.items())]
+
+    def misses(name):
+        sides = ("naive_diff_bytes", "flash_diff_bytes")
+        return sum(any(row[side] for side in sides) for row in part(name))
+
+    default = next(iter(part("default")), {})
+    workspace_mib = default.get("workspace_mib")
+    capped = part("cap")
+    return {
+        "grid_rows": len(part("grid")), "grid_misses": misses("grid"),
+        "random_shapes": len(part("random")), "random_misses": misses("random"),
+        "random_splits": sum("splitkv" in (row["kernel"] or "") for row in part("random")),
+        "workspace_mib": workspace_mib,
+        "default_kernel": default.get("kernel"), "default_backend": default.get("backend"),
+        "cap_arithmetic_S": arithmetic_S(CAP_GIB, workspace_mib) if capped else None,
+        "cap_last_fit_S": max((row["S"] for row in part("cap", impl="naive", status="ok")), default=None),
+        "cap_first_fail_S": min((row["S"] for row in part("cap", impl="naive", status="oom")), default=None),
+        "cap_flash_S": max((row["S"] for row in part("cap", impl="flash", status="ok")), default=None),
+    }
+
+
+def header(part):
+    """The lines above the first row of a part."""
+    return {
+        "grid": "B = 1, 28 query heads, d = 128, bf16. Peak MiB (2^20 bytes) above the baseline; off = predicted - measured, in bytes\n"
+                "KV heads  causal      S  naive MiB      off  flash MiB      off  ratio  status  flash kernel",
+        "default": "\nWhat scaled_dot_product_attention takes when nothing is forced",
+        "random": "\n100 random shapes (only those the formulas miss are listed)",
+        "cap": f"\nA card of {CAP_GIB} GiB, emulated: the allocator may reserve no more, a fresh process a row (the CUDA context is not in it)",
+        "resident": "No CUDA: peak RESIDENT memory of a child process a row, on the CPU, in fp32 (not GPU memory; a few MiB of it are the process)\n"
+                    "     S  naive MiB  predicted  flash MiB  predicted  ratio  status  flash operator",
+    }[part]
+
+
+def line(row):
+    """A row as text; empty for a random shape that the formulas hit."""
+    def number(value, width, digits=1):
+        return f"{value:{width}.{digits}f}" if value is not None else "-".rjust(width)
+
+    kernel = " + ".join(short(name) for name in (row["kernel"] or "-").split(" + "))
+    if row["part"] in ("grid", "random"):
+        text = (f"{row['kv_heads']:8}  {yes_no(row['causal']):>6} {row['S']:6} {number(row['naive_mib'], 10)} {number(row['naive_diff_bytes'], 8, 0)} "
+                f"{number(row['flash_mib'], 10)} {number(row['flash_diff_bytes'], 8, 0)} {number(row['ratio'], 6)}  {row['status']:6}  {kernel}")
+        if row["part"] == "grid":
+            return text
+        missed = row["naive_diff_bytes"] or row["flash_diff_bytes"] or row["status"] != "ok"
+        return f"{text}  B={row['B']} heads={row['heads']} d={row['d']} {row['dtype']}" if missed else ""
+    if row["part"] == "default":
+        return f"S = {row['S']}, 28 KV heads: {number(row['default_mib'], 0)} MiB, backend {row['backend']}, {row['status']}, {kernel}"
+    if row["part"] == "cap":
+        return (f"{row['impl']} S = {row['S']:6}  predicted {number(row['predicted_mib'], 8)} MiB, measured {number(row['peak_mib'], 8)}, "
+                f"reserved {number(row['reserved_mib'], 8)}  {row['status']:3}  {kernel if row['impl'] == 'flash' else ''}").rstrip()
+    return (f"{row['S']:6} {number(row['naive_mib'], 10)} {number(row['naive_predicted_mib'], 10)} {number(row['flash_mib'], 10)} "
+            f"{number(row['flash_predicted_mib'], 10)} {number(row['ratio'], 6)}  {row['status']:6}  {kernel}")
+
+
+def footer(found):
+    """What values() found, as lines."""
+    lines = []
+    if found["random_shapes"]:
+        lines.append(f"{found['random_misses']} of {found['random_shapes']} random shapes and {found['grid_misses']} of {found['grid_rows']} rows "
+                     f"missed; {found['random_splits']} of the shapes split K and V")
+    if found["workspace_mib"] is not None:
+        lines.append(f"cuBLAS workspace, in the baseline: {found['workspace_mib']:g} MiB")
+    if found["cap_arithmetic_S"]:
+        lines.append(f"naive in {CAP_GIB} GiB: fits at S = {found['cap_last_fit_S']}, fails at {found['cap_first_fail_S']}, by arithmetic the last is "
+                     f"{found['cap_arithmetic_S']}; flash runs at {found['cap_flash_S']}")
+    elif found["random_shapes"]:
+        lines.append(f"No emulation of {CAP_GIB} GiB: this card is not larger than that.")
+    return "\n".join(lines)
+
+
+def report(rows):
+    """Print rows as they come, a header above each part; returns them as a list."""
+    kept = []
+    for row in rows:
+        if not kept or kept[-1]["part"] != row["part"]:
+            print(header(row["part"]), flush=True)
+        kept.append(row)
+        if line(row):
+            print(line(row), flush=True)
+    return kept
+
+
+def mib(size):
+    return None if size is None else size / MIB
+
+
+def minus(a, b):
+    return None if a is None or b is None else a - b
+
+
+def yes_no(flag):
+    return "yes" if flag else "no"
+
+
+def gpu_problem(device=0):
+    """Why flash attention cannot run on GPU number `device` here, in one line; None when it can."""
+    try:
+        import torch
+    except ImportError:
+        return "PyTorch is missing. Install it: https://pytorch.org/get-started/locally/"
+    hip, cuda = getattr(torch.version, "hip", None), getattr(torch.version, "cuda", None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        available = torch.cuda.is_available()
+    if not available and hip:
+        return f"PyTorch {torch.__version__} is a ROCm build and finds no GPU. Is the driver loaded, and may this user open it?"
+    if not available and not cuda:
+        return f"PyTorch {torch.__version__} is a CPU-only build. Install a build with CUDA: https://pytorch.org/get-started/locally/"
+    if not available:
+        try:
+            torch.cuda.init()
+            why = "no CUDA GPU is visible"
+        except Exception as error:
+            why = " ".join(str(error).split())
+        if "too old" in why:
+            return f"The NVIDIA driver is older than PyTorch {torch.__version__} (CUDA {cuda}) needs. Update the driver, or install a build for an older CUDA."
+        return f"PyTorch {torch.__version__} (CUDA {cuda}) finds no NVIDIA GPU or driver here. Check nvidia-smi and CUDA_VISIBLE_DEVICES."
+    if not 0 <= device < torch.cuda.device_count():
+        return f"There is no GPU number {device}: PyTorch sees {torch.cuda.device_count()}."
+    name, (major, minor) = torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)
+    if not hip and major < 8:
+        return f"{name} has compute capability {major}.{minor}; the flash kernel needs 8.0 (Ampere) or newer. Older cards have SDPA's memory-efficient backend, in fp16."
+    try:
+        a = torch.ones(16, 16, dtype=torch.bfloat16, device=f"cuda:{device}")
+        ok = (a @ a).sum().item() == 4096
+    except Exception as error:
+        why = " ".join(str(error).split())[:120]
+        built = " ".join(torch.cuda.get_arch_list())
+        return f"{name} ({major}.{minor}) runs no kernel of PyTorch {torch.__version__}, built for {built}: {why}. Install a build that names this card."
+    return None if ok else f"{name} computes a wrong 16 x 16 matmul: the installation or the card is broken."
+
+
+def main(argv=None):
+    """Command line. Exit status 2 and one line on stderr where it cannot run."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--predict", action="store_true", help="print the table of the formulas and stop (no GPU, no PyTorch)")
+    parser.add_argument("--gib", type=float, default=24, help="memory of the card for --predict, in GiB (24)")
+    parser.add_argument("--device", default="cuda:0", help="cuda:N as PyTorch counts them, or cpu (cuda:0)")
+    parser.add_argument("--capped", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--resident", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    if options.predict:
+        print(predicted_table(options.gib))
+        return 0
+    if options.capped or options.resident:
+        (capped_child if options.capped else resident_child)()
+        return 0
+    found = re.fullmatch(r"(?:cuda:?)?(\d*)|cpu", options.device)
+    if not found:
+        parser.error(f"--device {options.device}: write cuda:0 or cpu")
+    try:
+        import torch
+    except ImportError:
+        return stop(gpu_problem())
+    index = int(found[1] or 0)
+    problem = "asked for" if options.device == "cpu" else gpu_problem(index)
+    if problem and options.device != "cpu" and torch.cuda.is_available():
+        return stop(problem)
+    if problem:
+        if options.device != "cpu":
+            print(problem)
+        check(device="cpu")
+        report(resident_rows())
+        return 0
+    torch.cuda.set_device(index)
+    if torch.version.hip:
+        print("ROCm build: the formula of flash describes the CUDA kernel; here its prediction is off.")
+    print(f"{torch.cuda.get_device_name(index)}, PyTorch {torch.__version__}", flush=True)
+    check()
+    print("check: naive and flash agree with fp64 attention, 28/28 and 28/4 heads, with and without mask", flush=True)
+    print("\n" + footer(values(report(measure()))), flush=True)
+    return 0
+
+
+def stop(why):
+    print(why, file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,289 @@
+"""Run labs on the GPU at hand and write what they measured: check, then measure, then JSON, row by row.
+
+    python examples/run.py                          every lab of this folder
+    python examples/run.py flash_vs_naive_memory    one of them
+    python examples/run.py --list
+
+A lab is a file beside this one with a function measure(). It has check(), which raises when the code is wrong; measure(),
+which yields one flat dict a row; values(rows), one flat dict; header(part), line(row), footer(values), the text of its table.
+The result goes to <results>/<gpu>/<lab>.json, replaced atomically after every row, and holds no host, user or path.
+results/schema.json describes it. A run that stops early keeps its rows and says so in run.status.
+"""
+
+import argparse
+import ast
+import datetime
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import math
+import os
+import pathlib
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def find_labs(folder=HERE):
+    """{name: path} of the files in `folder` that define measure(), found without importing any."""
+    labs = {}
+    for path in sorted(folder.glob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        if any(isinstance(node, ast.FunctionDef) and node.name == "measure" for node in tree.body):
+            labs[path.stem] = path
+    return labs
+
+
+def load(path):
+    """The lab as a module, without its folder on sys.path: a lab stands alone."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    lab = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(lab)
+    return lab
+
+
+def run_lab(name, path, results, commit=None, dirty=None, device=0):
+    """Check and measure one lab, writing the result after every row. Returns None, or why it failed, in one line."""
+    print(f"{name}: check", flush=True)
+    started, begin = now(), time.monotonic()
+    try:
+        lab = load(path)
+        lab.check()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    result = {
+        "schema": 1, "lab": name, "source": source(path, commit, dirty),
+        "run": {"started": started, "seconds": None, "command": f"python examples/run.py {name}", "seed": getattr(lab, "SEED", None),
+                "status": "running", "error": None},
+        "machine": machine(device), "software": software(), "rows": [], "values": {}, "output": "",
+    }
+    target = results / slug(result["machine"]["gpu"]) / f"{name}.json"
+
+    def say(text):
+        if text:
+            print(text, flush=True)
+            result["output"] += text + "\n"
+
+    def save(status="running", error=None):
+        result["run"].update(seconds=round(time.monotonic() - begin, 1), status=status, error=error)
+        write(target, result)
+
+    print(f"{name}: measure", flush=True)
+    try:
+        for row in lab.measure():
+            if not result["rows"] or row.get("part") != result["rows"][-1].get("part"):
+                say(lab.header(row.get("part")))
+            result["rows"].append(row)
+            say(lab.line(row))
+            save()
+        result["values"] = lab.values(result["rows"])
+        say(lab.footer(result["values"]))
+        if not result["rows"]:
+            raise ValueError("measure() gave no row")
+    except BaseException as error:
+        if result["rows"]:
+            save("failed", type(error).__name__)           # the message may name a path: it goes to the screen only
+        if not isinstance(error, Exception):
+            raise
+        return f"{type(error).__name__}: {error}"
+    save("ok")
+    print(f"{name}: {len(result['rows'])} rows in {result['run']['seconds']:.0f} s -> {slug(result['machine']['gpu'])}/{name}.json", flush=True)
+    return None
+
+
+def write(path, result):
+    """Replace `path` by the result as strict JSON, so that a reader sees the old file or the new one and nothing between."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(strict(result), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_text(text, "utf-8", newline="\n")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def strict(value):
+    """The value with null for every number that JSON cannot say (NaN, infinities)."""
+    if isinstance(value, dict):
+        return {key: strict(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [strict(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# Where a result comes from: nothing here names a host, a user or a folder.
+
+def source(path, commit=None, dirty=None):
+    """The program: its name, its sha256 with LF line ends, the commit, and whether it differs from that commit's version."""
+    if commit is None:
+        commit = git("rev-parse", "HEAD")
+    if dirty is None and commit:
+        changes = git("status", "--porcelain", "--", path.name)
+        dirty = None if changes is None else changes != ""
+    digest = hashlib.sha256(path.read_bytes().replace(b"\r\n", b"\n")).hexdigest()
+    return {"path": f"examples/{path.name}", "sha256": digest, "commit": commit, "dirty": dirty}
+
+
+def git(*arguments):
+    """What git says in this folder, or None where there is no git or no repository."""
+    return ask("git", *arguments, cwd=HERE)
+
+
+def ask(*command, cwd=None, seconds=10):
+    """A command's output without surrounding blanks; None when it is missing, hangs or fails."""
+    try:
+        run = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=seconds)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return run.stdout.strip() if run.returncode == 0 else None
+
+
+def machine(device=0):
+    """The card as PyTorch sees it (memory and l2 in bytes), the driver as nvidia-smi says, the processor, the system."""
+    import torch
+
+    card = torch.cuda.get_device_properties(device)
+    driver = ask("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    return {
+        "gpu": card.name, "memory": card.total_memory, "driver": (driver or "").split("\n")[0].strip() or None,
+        "sms": card.multi_processor_count, "l2": getattr(card, "L2_cache_size", None),
+        "cpu": processor(), "os": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def processor():
+    """The processor's model where Linux tells it, else its architecture."""
+    try:
+        found = re.search(r"^model name\s*:\s*(.+)$", pathlib.Path("/proc/cpuinfo").read_text("utf-8", "replace"), re.MULTILINE)
+    except OSError:
+        found = None
+    name = found[1].strip() if found else ""
+    return name if name and name.lower() != "unknown" else platform.machine()
+
+
+def software():
+    """Versions. cuda is PyTorch's, or ROCm's on a ROCm build; what is not installed is null."""
+    import torch
+
+    cudnn = torch.backends.cudnn.version()
+    try:
+        triton = importlib.metadata.version("triton")
+    except importlib.metadata.PackageNotFoundError:
+        triton = None
+    return {
+        "python": platform.python_version(), "torch": str(torch.__version__), "cuda": torch.version.cuda or getattr(torch.version, "hip", None),
+        "cudnn": str(cudnn) if cudnn else None, "triton": triton,
+    }
+
+
+def slug(name):
+    """'NVIDIA H200' -> 'nvidia-h200'."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def now():
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def cannot_write(folder):
+    """Why nothing can be written into `folder`, in one line; None when it can."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return None
+    except OSError as error:
+        return f"Cannot write into {folder}: {error.strerror}. Choose another folder: --results DIR"
+
+
+def gpu_problem(device=0):
+    """Why flash attention cannot run on GPU number `device` here, in one line; None when it can."""
+    try:
+        import torch
+    except ImportError:
+        return "PyTorch is missing. Install it: https://pytorch.org/get-started/locally/"
+    hip, cuda = getattr(torch.version, "hip", None), getattr(torch.version, "cuda", None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        available = torch.cuda.is_available()
+    if not available and hip:
+        return f"PyTorch {torch.__version__} is a ROCm build and finds no GPU. Is the driver loaded, and may this user open it?"
+    if not available and not cuda:
+        return f"PyTorch {torch.__version__} is a CPU-only build. Install a build with CUDA: https://pytorch.org/get-started/locally/"
+    if not available:
+        try:
+            torch.cuda.init()
+            why = "no CUDA GPU is visible"
+        except Exception as error:
+            why = " ".join(str(error).split())
+        if "too old" in why:
+            return f"The NVIDIA driver is older than PyTorch {torch.__version__} (CUDA {cuda}) needs. Update the driver, or install a build for an older CUDA."
+        return f"PyTorch {torch.__version__} (CUDA {cuda}) finds no NVIDIA GPU or driver here. Check nvidia-smi and CUDA_VISIBLE_DEVICES."
+    if not 0 <= device < torch.cuda.device_count():
+        return f"There is no GPU number {device}: PyTorch sees {torch.cuda.device_count()}."
+    name, (major, minor) = torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)
+    if not hip and major < 8:
+        return f"{name} has compute capability {major}.{minor}; the flash kernel needs 8.0 (Ampere) or newer. Older cards have SDPA's memory-efficient backend, in fp16."
+    try:
+        a = torch.ones(16, 16, dtype=torch.bfloat16, device=f"cuda:{device}")
+        ok = (a @ a).sum().item() == 4096
+    except Exception as error:
+        why = " ".join(str(error).split())[:120]
+        built = " ".join(torch.cuda.get_arch_list())
+        return f"{name} ({major}.{minor}) runs no kernel of PyTorch {torch.__version__}, built for {built}: {why}. Install a build that names this card."
+    return None if ok else f"{name} computes a wrong 16 x 16 matmul: the installation or the card is broken."
+
+
+def main(argv=None):
+    """Command line. Exit status 0, 1 when a lab failed, 2 when nothing could be started."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("labs", nargs="*", metavar="LAB", help="labs to run (all)")
+    parser.add_argument("--list", action="store_true", help="print the labs and stop")
+    parser.add_argument("--results", type=pathlib.Path, default=HERE / "results", metavar="DIR", help="where results go (examples/results)")
+    parser.add_argument("--device", type=int, default=0, metavar="N", help="the GPU, as PyTorch counts them (0)")
+    parser.add_argument("--commit", metavar="SHA", help="the commit of the program, where there is no git to ask")
+    state = parser.add_mutually_exclusive_group()
+    state.add_argument("--dirty", dest="dirty", action="store_true", default=None, help="the program differs from that commit")
+    state.add_argument("--clean", dest="dirty", action="store_false", help="the program is that of the commit")
+    options = parser.parse_args(argv)
+    labs = find_labs()
+    if options.list:
+        print("\n".join(labs))
+        return 0
+    unknown = [name for name in options.labs if name not in labs]
+    if unknown:
+        return stop(f"There is no lab {', '.join(unknown)}. The labs are: {', '.join(labs)}")
+    problem = gpu_problem(options.device) or cannot_write(options.results)
+    if problem:
+        return stop(problem)
+    import torch
+
+    torch.cuda.set_device(options.device)
+    failed = {}
+    for name in dict.fromkeys(options.labs or labs):
+        why = run_lab(name, labs[name], options.results, options.commit, options.dirty, options.device)
+        if why:
+            failed[name] = why
+            print(f"{name}: FAILED: {why}", file=sys.stderr, flush=True)
+    if failed:
+        return stop(f"{len(failed)} of {len(options.labs or labs)} labs failed: {', '.join(failed)}. Rows measured before that are kept.", 1)
+    return 0
+
+
+def stop(why, status=2):
+    print(why, file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(stop("Interrupted. Rows measured before that are kept.", 130))

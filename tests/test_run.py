@@ -1,0 +1,308 @@
+"""run.py without a GPU: a copy of it beside small labs, on a stand-in for torch. What it writes, when, and what it refuses."""
+import getpass
+import inspect
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import jsonschema
+import pytest
+
+import flash_vs_naive_memory
+import run as runner
+
+EXAMPLES = pathlib.Path(runner.__file__).resolve().parent
+SCHEMA = json.loads((EXAMPLES / "results" / "schema.json").read_text("utf-8"))
+
+TORCH = '''
+import types
+version = types.SimpleNamespace(cuda="13.0", hip=None)
+__version__ = "2.11.0+cu130"
+bfloat16 = "bf16"
+class Ones:
+    def __matmul__(self, other): return self
+    def sum(self): return self
+    def item(self): return 4096
+ones = lambda *a, **k: Ones()
+backends = types.SimpleNamespace(cudnn=types.SimpleNamespace(version=lambda: 91501))
+class cuda:
+    is_available = staticmethod(lambda: True)
+    device_count = staticmethod(lambda: 1)
+    set_device = staticmethod(lambda i: None)
+    get_device_name = staticmethod(lambda i=0: "NVIDIA H200")
+    get_device_capability = staticmethod(lambda i=0: (9, 0))
+    get_device_properties = staticmethod(lambda i=0: types.SimpleNamespace(
+        name="NVIDIA H200", total_memory=150_000_000_000, multi_processor_count=132, L2_cache_size=62914560))
+'''
+LAB = '''
+import math, os
+SEED = 7
+def check(): pass
+def measure():
+    yield {"part": "a", "S": 1, "ms": 1.5, "kernel": "k<1>", "status": "ok"}
+    yield {"part": "a", "S": 2, "ms": math.nan, "kernel": None, "status": "oom"}
+    yield {"part": "b", "S": 3, "ms": math.inf, "kernel": "k<1>", "status": "ok"}
+def values(rows): return {"count": len(rows), "nothing": None}
+def header(part): return f"part {part}"
+def line(row): return f"S = {row['S']}" if row["S"] != 2 else ""
+def footer(found): return f"{found['count']} rows"
+'''
+
+
+class Folder:
+    """A folder with run.py and labs in it."""
+
+    def __init__(self, path):
+        self.path = path
+        (path / "stand-in").mkdir()
+        (path / "stand-in" / "torch.py").write_text(TORCH)
+        shutil.copy(EXAMPLES / "run.py", path)
+
+    def lab(self, name, text=LAB, **changes):
+        for old, new in changes.items():
+            text = text.replace(f"def {old}", f"def old_{old}") + new
+        (self.path / f"{name}.py").write_text(text)
+
+    def start(self, *arguments, path=None, **streams):
+        env = {**os.environ, "PYTHONPATH": str(self.path / "stand-in"), "PYTHONDONTWRITEBYTECODE": "1", **({"PATH": path} if path is not None else {})}
+        return subprocess.Popen([sys.executable, str(self.path / "run.py"), *map(str, arguments)], cwd=self.path.parent, env=env, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def run(self, *arguments, **more):
+        process = self.start(*arguments, **more)
+        out, err = process.communicate(timeout=60)
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    def result(self, name, results=None):
+        return json.loads(((results or self.path / "results") / "nvidia-h200" / f"{name}.json").read_text("utf-8"),
+                          parse_constant=lambda text: pytest.fail(f"{text} is not JSON"))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "somewhere"
+    path.mkdir()
+    return Folder(path)
+
+
+SHA = "0123456789abcdef0123456789abcdef01234567"
+
+
+def test_a_result_has_every_field_and_fits_the_schema(folder):
+    folder.lab("small")
+    done = folder.run("small", "--commit", SHA, "--clean")
+    assert done.returncode == 0 and done.stderr == ""
+    result = folder.result("small")
+    jsonschema.Draft202012Validator(SCHEMA).validate(result)
+    assert [row["ms"] for row in result["rows"]] == [1.5, None, None]
+    assert result["source"] == {"path": "examples/small.py", "sha256": __import__("hashlib").sha256((folder.path / "small.py").read_bytes()).hexdigest(),
+                                "commit": SHA, "dirty": False}
+    assert result["values"] == {"count": 3, "nothing": None} and result["output"] == "part a\nS = 1\npart b\nS = 3\n3 rows\n"
+    assert result["run"]["command"] == "python examples/run.py small" and result["run"]["seed"] == 7
+    assert result["machine"]["gpu"] == "NVIDIA H200" and result["software"]["cudnn"] == "91501"
+    for printed in result["output"].splitlines():
+        assert printed in done.stdout
+
+
+def test_no_host_user_or_path(folder):
+    folder.lab("small")
+    assert folder.run("--commit", SHA, "--dirty").returncode == 0
+    text = (folder.path / "results" / "nvidia-h200" / "small.json").read_text("utf-8")
+    assert folder.result("small")["source"]["dirty"] is True
+    for secret in (socket.gethostname(), str(folder.path), str(pathlib.Path.home()), sys.prefix, os.getcwd()):
+        assert len(secret) < 2 or secret not in text
+    user = getpass.getuser()
+    assert f'"{user}"' not in text and f"/{user}" not in text and f"{user}@" not in text
+
+
+@pytest.mark.parametrize("path", [[], ["schema"], ["lab"], ["source"], ["run"], ["machine"], ["software"], ["rows"], ["values"], ["output"],
+                                  *(["source", name] for name in ("path", "sha256", "commit", "dirty")),
+                                  *(["run", name] for name in ("started", "seconds", "command", "seed", "status", "error")),
+                                  *(["machine", name] for name in ("gpu", "memory", "driver", "sms", "l2", "cpu", "os")),
+                                  *(["software", name] for name in ("python", "torch", "cuda", "cudnn", "triton")),
+                                  *(["rows", 0, name] for name in ("kernel", "status"))], ids=lambda path: "/".join(map(str, path)) or "complete")
+def test_a_missing_field_is_refused(complete, path):
+    validator = jsonschema.Draft202012Validator(SCHEMA)
+    result = json.loads(json.dumps(complete))
+    if not path:
+        validator.check_schema(SCHEMA)
+        validator.validate(result)
+        return
+    holder = result
+    for name in path[:-1]:
+        holder = holder[name]
+    del holder[path[-1]]
+    with pytest.raises(jsonschema.ValidationError, match=str(path[-1])):
+        validator.validate(result)
+
+
+@pytest.mark.parametrize("change", [
+    lambda r: r["source"].update(commit=None), lambda r: r["source"].update(dirty=None), lambda r: r["source"].update(sha256="x"),
+    lambda r: r["run"].update(status="running"), lambda r: r["run"].update(status="failed", error="ValueError"),
+    lambda r: r["rows"].clear(), lambda r: r["rows"][0].update(kernel=None), lambda r: r["rows"][0].update(status="fine"),
+    lambda r: r["rows"][0].update(list=[1]), lambda r: r["values"].clear(), lambda r: r.update(host="me"), lambda r: r["machine"].update(host="me"),
+    lambda r: r.update(schema=2), lambda r: r.update(output=""), lambda r: r["machine"].update(memory="139 GiB"),
+])
+def test_what_is_incomplete_or_foreign_is_refused(complete, change):
+    change(complete)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(SCHEMA).validate(complete)
+
+
+@pytest.fixture
+def complete():
+    return {
+        "schema": 1, "lab": "small", "source": {"path": "examples/small.py", "sha256": "a" * 64, "commit": SHA, "dirty": False},
+        "run": {"started": "2026-11-29T12:00:00Z", "seconds": 1.5, "command": "python examples/run.py small", "seed": None, "status": "ok", "error": None},
+        "machine": {"gpu": "NVIDIA H200", "memory": 1, "driver": None, "sms": 132, "l2": None, "cpu": "x86_64", "os": "Linux x86_64"},
+        "software": {"python": "3.12.3", "torch": "2.11.0", "cuda": "13.0", "cudnn": None, "triton": None},
+        "rows": [{"S": 1, "kernel": "k", "status": "ok"}, {"S": 2, "kernel": None, "status": "oom"}], "values": {"a": 1}, "output": "a\n",
+    }
+
+
+def test_rows_are_on_disk_before_the_next_is_measured_and_survive_a_kill(folder):
+    folder.lab("slow", measure='''
+def measure():
+    import time
+    for S in range(1, 3):
+        yield {"part": "a", "S": S, "kernel": "k", "status": "ok"}
+    time.sleep(60)
+''')
+    process = folder.start("slow")
+    file = folder.path / "results" / "nvidia-h200" / "slow.json"
+    until = time.monotonic() + 30
+    while time.monotonic() < until and not (file.exists() and len(json.loads(file.read_text())["rows"]) == 2):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    result = folder.result("slow")
+    assert [row["S"] for row in result["rows"]] == [1, 2] and result["run"]["status"] == "running"
+    assert os.listdir(file.parent) == ["slow.json"]
+
+
+def test_an_interrupt_keeps_the_rows(folder):
+    folder.lab("slow", measure='''
+def measure():
+    yield {"part": "a", "S": 1, "kernel": "k", "status": "ok"}
+    raise KeyboardInterrupt
+''')
+    done = folder.run("slow")
+    assert done.returncode == 130 and len(done.stderr.splitlines()) == 1
+    assert folder.result("slow")["run"]["status"] == "failed" and len(folder.result("slow")["rows"]) == 1
+
+
+def test_one_failure_leaves_its_rows_and_the_other_labs(folder):
+    folder.lab("a_good")
+    folder.lab("b_bad", measure='''
+def measure():
+    yield {"part": "a", "S": 1, "kernel": "k", "status": "ok"}
+    raise ValueError("in " + __file__)
+''')
+    folder.lab("c_good")
+    folder.lab("d_wrong", check="\ndef check(): raise AssertionError('not attention')\n")
+    done = folder.run("--commit", SHA, "--clean")
+    assert done.returncode == 1
+    assert "2 of 4 labs failed: b_bad, d_wrong" in done.stderr and "not attention" in done.stderr
+    bad = folder.result("b_bad")
+    assert len(bad["rows"]) == 1 and bad["run"]["status"] == "failed" and bad["run"]["error"] == "ValueError" and str(folder.path) not in json.dumps(bad)
+    for name in ("a_good", "c_good"):
+        jsonschema.Draft202012Validator(SCHEMA).validate(folder.result(name))
+    assert not (folder.path / "results" / "nvidia-h200" / "d_wrong.json").exists()
+
+
+def test_a_lab_that_fails_its_check_keeps_the_last_result(folder):
+    folder.lab("small")
+    assert folder.run().returncode == 0
+    before = folder.result("small")
+    folder.lab("small", check="\ndef check(): raise AssertionError('no')\n")
+    assert folder.run().returncode == 1 and folder.result("small") == before
+
+
+def test_the_list_and_unknown_names(folder):
+    folder.lab("small")
+    (folder.path / "no_lab.py").write_text("def other(): pass\nraise SystemExit('imported')\n")
+    assert folder.run("--list").stdout == "small\n"
+    done = folder.run("smal")
+    assert done.returncode == 2 and done.stderr == "There is no lab smal. The labs are: small\n" and done.stdout == ""
+
+
+def test_a_folder_that_cannot_be_written(folder):
+    folder.lab("small")
+    taken = folder.path / "taken"
+    taken.write_text("a file")
+    done = folder.run("--results", taken / "results")
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.startswith("Cannot write into") and len(done.stderr.splitlines()) == 1
+
+
+def test_another_results_folder(folder, tmp_path):
+    folder.lab("small")
+    assert folder.run("--results", tmp_path / "mine").returncode == 0
+    assert folder.result("small", tmp_path / "mine")["rows"] and not (folder.path / "results").exists()
+
+
+@pytest.mark.parametrize("script, driver", [
+    (None, None), ("echo 580.159.04\necho 580.159.04", "580.159.04"), ("echo 580; exit 9", None), ("echo", None), ("exec sleep 60", None)],
+    ids=["missing", "two cards", "fails", "empty", "hangs"])
+def test_the_driver_is_null_when_nvidia_smi_does_not_answer(tmp_path, monkeypatch, script, driver):
+    if script:
+        (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin" if script else str(tmp_path))
+    ask = runner.ask
+    monkeypatch.setattr(runner, "ask", lambda *command, cwd=None: ask(*command, cwd=cwd, seconds=1))
+    torch = pytest.importorskip("torch")
+    import types
+
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: types.SimpleNamespace(name="Card", total_memory=1, multi_processor_count=2))
+    found = runner.machine()
+    assert found["driver"] == driver and found["l2"] is None and found["gpu"] == "Card"
+
+
+def test_commit_and_dirty_come_from_git(folder):
+    folder.lab("small")
+    git = lambda *arguments: subprocess.run(
+        ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *arguments], cwd=folder.path, check=True, capture_output=True, text=True).stdout.strip()
+    assert folder.run().returncode == 0 and folder.result("small")["source"]["commit"] is None
+    git("init", "-q"), git("add", "small.py"), git("commit", "-qm", "a")
+    assert folder.run().returncode == 0
+    assert (folder.result("small")["source"]["commit"], folder.result("small")["source"]["dirty"]) == (git("rev-parse", "HEAD"), False)
+    folder.lab("small", LAB + "\n# changed\n")
+    assert folder.run().returncode == 0 and folder.result("small")["source"]["dirty"] is True
+
+
+def test_line_ends_do_not_change_the_hash(tmp_path):
+    (tmp_path / "a.py").write_bytes(b"a = 1\nb = 2\n")
+    (tmp_path / "b.py").write_bytes(b"a = 1\r\nb = 2\r\n")
+    assert runner.source(tmp_path / "a.py", "c", False)["sha256"] == runner.source(tmp_path / "b.py", "c", False)["sha256"]
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path):
+    file = tmp_path / "gpu" / "lab.json"
+    runner.write(file, {"a": 1})
+    with pytest.raises(TypeError):
+        runner.write(file, {"a": object()})
+    assert json.loads(file.read_text()) == {"a": 1} and os.listdir(file.parent) == ["lab.json"]
+
+
+def test_slugs():
+    assert [runner.slug(name) for name in ("NVIDIA H200", "NVIDIA GeForce RTX 4090", "Tesla V100-SXM2-16GB ")] == [
+        "nvidia-h200", "nvidia-geforce-rtx-4090", "tesla-v100-sxm2-16gb"]
+
+
+def test_the_helper_is_the_lab_s_own():
+    assert inspect.getsource(runner.gpu_problem) == inspect.getsource(flash_vs_naive_memory.gpu_problem)
+
+
+def test_labs_are_found_without_importing():
+    assert "flash_vs_naive_memory" in runner.find_labs() and "run" not in runner.find_labs() and "online_softmax" not in runner.find_labs()
+
+
+def test_committed_results_fit_the_schema():
+    for path in (EXAMPLES / "results").glob("*/*.json"):
+        jsonschema.Draft202012Validator(SCHEMA).validate(json.loads(path.read_text("utf-8")))
