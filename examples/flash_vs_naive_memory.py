@@ -259,12 +259,12 @@ def relative_difference(a, b, rows=1024):
 
 # The measurement.
 
-def inputs(shape, device="cuda", random=True):
+def inputs(shape, device="cuda", filled=True):
     """q [B, H, S, d], k and v [B, H_kv, S, d]: the same random numbers each time, or whatever is in memory."""
     import torch
 
     torch.manual_seed(SEED)
-    make = torch.randn if random else torch.empty
+    make = torch.randn if filled else torch.empty
     kind = {"dtype": getattr(torch, DTYPES[shape["dtype"]]), "device": device}
     B, S, d = shape["B"], shape["S"], shape["d"]
     return tuple(make(B, heads, S, d, **kind) for heads in (shape["heads"], shape["kv_heads"], shape["kv_heads"]))
@@ -345,7 +345,7 @@ def kernels_of(*calls):
 
 def call_of(side, shape):
     """side() on tensors that are made without a kernel, for which_kernel()."""
-    return lambda: side(*inputs(shape, random=False), shape["causal"])
+    return lambda: side(*inputs(shape, filled=False), shape["causal"])
 
 
 def short(name):

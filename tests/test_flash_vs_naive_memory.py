@@ -267,7 +267,7 @@ def card(monkeypatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (20 * lab.GIB, 20 * lab.GIB))
     monkeypatch.setattr(lab, "warm_up", lambda: 32.0)
     monkeypatch.setattr(lab, "release", lambda: setattr(state, "released", state.released + 1))
-    monkeypatch.setattr(lab, "inputs", lambda shape, device="cpu", random=True: tuple(torch.zeros(1, 1, 2, 2) for _ in range(3)))
+    monkeypatch.setattr(lab, "inputs", lambda shape, device="cpu", filled=True: tuple(torch.zeros(1, 1, 2, 2) for _ in range(3)))
 
     def weigh(side, shape):
         size = dict(zip(("naive", "flash"), lab.predicted(shape))).get(side.__name__, lab.predicted(shape)[1] + 1536)
