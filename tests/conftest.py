@@ -14,14 +14,9 @@ sys.path[:0] = [str(TOP / "docs" / "hooks"), str(TOP / "examples"), str(TOP / "t
 sys.dont_write_bytecode = True   # an edited file is never shadowed by its cache, and no folder that `serve` watches changes
 
 import browser  # noqa: E402
-import fences  # noqa: E402
 
 SITE_URL = "https://lesson.example/repo/"
 LANGUAGES = ("en", "zh")
-
-
-def pytest_markdown_docs_markdown_it():
-    return fences.Parser()
 
 
 def build(top, site_dir, site_url=SITE_URL, **env):

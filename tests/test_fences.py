@@ -75,10 +75,11 @@ def test_a_fence_that_is_not_rendered_is_an_error():
 
 
 def test_a_raising_fence_fails(tmp_path):
+    (tmp_path / "conftest.py").write_text((TOP / "docs/conftest.py").read_text("utf-8"), "utf-8")
     page = tmp_path / "page.md"
     page.write_text('!!! note "n"\n\n    ```python\n    raise ValueError("seen")\n    ```\n', "utf-8")
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "--markdown-docs", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), "--confcutdir", str(TOP / "tests"), "-p", "conftest", str(page)],
+        [sys.executable, "-m", "pytest", "--markdown-docs", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(page)],
         cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(TOP / "tests")},
     )
     assert run.returncode == 1 and "seen" in run.stdout, run.stdout + run.stderr

@@ -7,3 +7,14 @@ for (const link of document.querySelectorAll("a[data-language]")) {
   };
   for (const event of ["pointerdown", "focus", "click"]) link.addEventListener(event, follow);
 }
+
+// Built without SITE_URL, commands that fetch from this site name a stand-in: put the address that the reader sees.
+const root = document.querySelector("meta[name=site-root]")?.content;
+if (root) {
+  const walk = document.createTreeWalker(document.querySelector("article"), NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    if (walk.currentNode.data.includes("ADDRESS-OF-THIS-SITE/")) {
+      walk.currentNode.data = walk.currentNode.data.replaceAll("ADDRESS-OF-THIS-SITE/", new URL(root, location.href).href);
+    }
+  }
+}
