@@ -68,6 +68,7 @@ def test_rows_of_the_accumulators(d, wide):
     (1, 1, 8192, 128, 132, 2),       # 128 blocks: two parts fill 97 % of 264
     (1, 1, 4096, 128, 132, 4),       # 64 blocks: four parts fill 97 %
     (1, 1, 1024, 64, 132, 4),        # 16 blocks, 4 tiles: all four, and still 24 %
+    (1, 5, 1024, 256, 132, 3),       # 80 blocks: 16 parts would fill 97 %, three fill 91 % and are enough
 ])
 def test_splits(B, heads, S, d, sms, parts):
     assert lab.kv_splits(B, heads, S, d, sms) == parts
@@ -386,6 +387,48 @@ def test_children_that_fail_say_why():
     lab.send(child, {})
     with pytest.raises(MemoryError):
         lab.answer(child)
+
+
+@pytest.fixture
+def allocator(monkeypatch):
+    """torch.cuda as far as weigh(), warm_up() and a capped child need it, on the CPU: its counters count what operators make."""
+    counted = Requested()
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda index: None)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (140 * lab.GIB, 140 * lab.GIB))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: types.SimpleNamespace(multi_processor_count=132))
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda share: setattr(counted, "share", share))
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: setattr(counted, "peak", counted.now()))
+    monkeypatch.setattr(torch.cuda, "memory_stats", lambda: {
+        f"{kind}_bytes.all.{what}": size for kind in ("requested", "allocated", "reserved") for what, size in (("peak", counted.peak), ("current", counted.now()))})
+    made = lab.inputs
+    monkeypatch.setattr(lab, "inputs", lambda shape, device="cpu", filled=True: made(shape, "cpu", filled))
+    monkeypatch.setattr(lab, "kernels_of", lambda *calls: [[FLASH] for _ in calls])
+    with counted.mode:
+        yield counted
+
+
+@pytest.mark.parametrize("kv_heads, causal", lab.HEADS)
+def test_weighing_naive_gives_the_prediction_beside_what_lives_already(allocator, kv_heads, causal):
+    shape = {**lab.QWEN, "kv_heads": kv_heads, "causal": causal, "S": 70, "d": 16}
+    kept = torch.ones(1000)
+    requested, allocated, o = lab.weigh(lab.naive, shape)
+    assert requested == allocated == lab.predicted(shape)[0] and o.shape == (1, 28, 70, 16) and len(kept) == 1000
+
+
+def test_a_capped_child_answers_with_a_row(allocator, monkeypatch, capsys):
+    import io
+
+    monkeypatch.setattr(lab, "QWEN", {**lab.QWEN, "d": 16})
+    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps({"impl": "naive", "S": 64, "cap_gib": 24, "device": 0}) + "\n"))
+    lab.capped_child()
+    row = json.loads(capsys.readouterr().out)
+    assert row["status"] == "ok" and row["diff_bytes"] == 0 and row["peak_mib"] == row["predicted_mib"] and row["S"] == 64
+    assert int(allocator.share * 140 * lab.GIB) == 24 * lab.GIB and "naive S =     64" in lab.line(row)
+    assert row["workspace_mib"] == 0
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))                        # the parent is gone
+    assert lab.capped_child() is None and capsys.readouterr().out == ""
 
 
 # Without a GPU.

@@ -284,7 +284,10 @@ def test_line_ends_do_not_change_the_hash(tmp_path):
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path):
     file = tmp_path / "gpu" / "lab.json"
+    runner.write(file, {"a": 0})
+    held = file.open()                                       # a reader in the middle of the old file keeps the old file
     runner.write(file, {"a": 1})
+    assert json.load(held) == {"a": 0}
     with pytest.raises(TypeError):
         runner.write(file, {"a": object()})
     assert json.loads(file.read_text()) == {"a": 1} and os.listdir(file.parent) == ["lab.json"]
