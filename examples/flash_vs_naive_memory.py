@@ -43,7 +43,9 @@ def naive(q, k, v, causal=False):
     """Attention as the textbook writes it; naive_bytes() is the formula of exactly this function.
 
     q [B, H, S, d], k and v [B, H_kv, S, d], one dtype and device. Returns o [B, H, S, d].
-    KV heads are copied until there are H of them; the mask is one S x S tensor of bool and is applied in place.
+    KV heads are copied until there are H of them; the mask is one S x S tensor of bool and is applied in place. It is made
+    before the scores: made after the division, it would be cut out of the block that the raw product has just left, and p
+    would need a third block of that size (on an H200 that ran out of memory at S = 32768, where two are 112 GiB).
     """
     import torch
 
@@ -52,9 +54,10 @@ def naive(q, k, v, causal=False):
     if group > 1:
         k = k.repeat_interleave(group, dim=1)              # [B, H, S, d]
         v = v.repeat_interleave(group, dim=1)              # [B, H, S, d]
-    s = q @ k.transpose(-2, -1) / math.sqrt(d)             # [B, H, S, S], twice until the division is done
     if causal:
         future = torch.ones(S, S, dtype=torch.bool, device=q.device).triu_(1)
+    s = q @ k.transpose(-2, -1) / math.sqrt(d)             # [B, H, S, S], twice until the division is done
+    if causal:
         s.masked_fill_(future, -math.inf)
     p = torch.softmax(s, dim=-1)                           # [B, H, S, S]
     return p @ v                                           # [B, H, S, d]
@@ -78,9 +81,9 @@ def naive_moments(B, heads, kv_heads, S, d, e=2, causal=False):
     """The bytes alive in naive(), moment by moment, as {moment: bytes}. e is the bytes of an element.
 
     inputs    q, k, v, and the expanded k and v when there are fewer KV heads than query heads
+    mask      S² bytes, one a position, shared by all heads; its name lives until the end
     square    one tensor of scores, B·H·S²·e. Two live at a time: first the raw product and s, then s and p
-              (the raw product is freed as soon as the division is done; s is held by its name until the end)
-    mask      S² bytes, one a position, shared by all heads; its name lives until the end as well
+              (the raw product is freed as soon as the division is done; s is held by its name until the end as well)
     output    o, B·H·S·d·e, made while s and p still live: that is the peak
     """
     rows = B * heads * S * d * e
@@ -88,11 +91,11 @@ def naive_moments(B, heads, kv_heads, S, d, e=2, causal=False):
     square = B * heads * S * S * e
     mask = S * S if causal else 0
     return {
-        "q @ k.T": inputs + square,
-        "s = ... / sqrt(d)": inputs + 2 * square,
-        "mask": inputs + square + mask,
-        "p = softmax(s)": inputs + 2 * square + mask,
-        "o = p @ v": inputs + 2 * square + mask + rows,
+        "mask": inputs + mask,
+        "q @ k.T": inputs + mask + square,
+        "s = ... / sqrt(d)": inputs + mask + 2 * square,
+        "p = softmax(s)": inputs + mask + 2 * square,
+        "o = p @ v": inputs + mask + 2 * square + rows,
     }
 
 
@@ -389,9 +392,9 @@ def pair_row(part, shape, sms, kernels=None):
     if rel_err is not None and not rel_err <= 0.02:
         raise AssertionError(f"naive and flash differ by {rel_err:.1e} (relative, Frobenius norm) on {shape}")
     if kernels is None:
-        release()
         sides = [side for side, peak in ((naive, naive_peak), (flash, flash_peak)) if peak]
-        seen = attempt(kernels_of, *(call_of(side, shape) for side in sides)) or [[] for _ in sides]
+        calls = [call_of(side, shape) for side in sides]
+        seen = attempt(kernels_of, *calls) or attempt(kernels_of, *calls) or [[] for _ in sides]   # again with the cache emptied
         kernels = {side.__name__: names for side, names in zip(sides, seen)}
         release()
     naive_predicted, flash_predicted = predicted(shape, sms)
@@ -471,20 +474,30 @@ def answer(child, seconds=240):
     return json.loads(out.strip().splitlines()[-1])
 
 
-def capped_rows(children, workspace_mib):
-    """Rows of the emulated card: naive around the S of the arithmetic in steps of 32, and flash at S = 131072."""
+def give_jobs(children, workspace_mib):
+    """Cut the rows of the emulated card into batches that fit on this one together, and start the first.
+
+    naive around the S of the arithmetic in steps of 32, flash at S = 131072; a batch is a list of (child, job).
+    """
     import torch
 
     near = arithmetic_S(CAP_GIB, workspace_mib) // 32 * 32
     jobs = [("flash", 131072), *(("naive", near + step) for step in (-32, 0, 32, 64))]
     jobs = [{"impl": impl, "S": S, "cap_gib": CAP_GIB, "device": torch.cuda.current_device()} for impl, S in jobs]
-    at_once = max(1, int(torch.cuda.mem_get_info()[0] // ((CAP_GIB + 1) * GIB)))
-    waiting = list(zip(children, jobs))
-    while waiting:
-        running, waiting = waiting[:at_once], waiting[at_once:]
-        for child, job in running:
+    at_once = max(1, int((torch.cuda.mem_get_info()[0] - 4 * GIB) // ((CAP_GIB + 1) * GIB)))
+    pairs = list(zip(children, jobs))
+    batches = [pairs[i : i + at_once] for i in range(0, len(pairs), at_once)]
+    for child, job in batches[0] if batches else []:
+        send(child, job)
+    return batches
+
+
+def capped_rows(batches):
+    """The rows of the emulated card as the children answer; the first batch is at work already."""
+    for i, batch in enumerate(batches):
+        for child, job in batch if i else []:
             send(child, job)
-        for child, _ in running:
+        for child, _ in batch:
             yield answer(child)
 
 
@@ -627,10 +640,11 @@ def measure():
         for kv_heads, causal in HEADS:
             for S in LENGTHS:
                 yield pair_row("grid", {**QWEN, "kv_heads": kv_heads, "causal": causal, "S": S}, sms)
+        release()
+        batches = give_jobs(children, workspace_mib)       # they work while this process measures what needs little memory
         yield default_row(workspace_mib)
         yield from random_rows(sms)
-        release()
-        yield from capped_rows(children, workspace_mib)
+        yield from capped_rows(batches)
     finally:
         for child in children:
             child.kill()

@@ -364,8 +364,9 @@ class Child:
         self.killed = True
 
 
-def test_the_emulated_card(card, monkeypatch, capsys):
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (60 * lab.GIB, 140 * lab.GIB))
+@pytest.mark.parametrize("free", [1, 60, 139])
+def test_the_emulated_card(card, monkeypatch, capsys, free):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free * lab.GIB, 140 * lab.GIB))
     children = []
     monkeypatch.setattr(lab, "child_process", lambda *arguments: children.append(Child()) or children[-1])
     rows = lab.report(lab.measure())
@@ -387,6 +388,22 @@ def test_children_that_fail_say_why():
     lab.send(child, {})
     with pytest.raises(MemoryError):
         lab.answer(child)
+
+
+def test_the_mask_is_made_before_the_scores():
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Log(TorchDispatchMode):
+        seen = []
+
+        def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+            self.seen.append(operator.name())
+            return operator(*args, **(kwargs or {}))
+
+    q = torch.ones(1, 2, 8, 4)
+    with Log():
+        lab.naive(q, q, q, True)
+    assert Log.seen.index("aten::triu_") < Log.seen.index("aten::bmm") < Log.seen.index("aten::masked_fill_.Scalar")
 
 
 @pytest.fixture
