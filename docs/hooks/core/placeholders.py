@@ -8,6 +8,7 @@ Pure text to text. A page writes
     {{ lab.rows[filter]: S naive_mib ratio }}      table rows, on a line under a header written by the author
     {{ lab.chart[filter]: S="label" naive_mib="label" }}   a chart, on a line of its own
     {{ lab.output }}                               what the lab printed, inside a fence
+    {{ lab.provenance }}                           the line that says where the numbers come from, on a line of its own
     {{ drawing.name }}                             an SVG of docs/theme/drawings, on a line of its own
     {{ site.url }}                                 where the site is published
 """
@@ -87,6 +88,8 @@ class Page:
                 return self._chart(call)
             if call["name"] == "output":
                 return self._output(call, fenced)
+            if call["name"] == "provenance":
+                return self.provenance(self._result(call))
         return CANDIDATE.sub(lambda m: self._value(m, fenced), line)
 
     def _parse(self, text):
@@ -118,7 +121,7 @@ class Page:
         call = self._parse(match[1])
         if call["lab"] == "site" and call["name"] == "url":
             return self.site
-        if call["lab"] == "drawing" or call["name"] in ("rows", "chart", "output") or call["columns"]:
+        if call["lab"] == "drawing" or call["name"] in ("rows", "chart", "output", "provenance") or call["columns"]:
             raise PageError(f"'{{{{ {match[1]} }}}}' must stand on a line by itself.")
         result, name = self._result(call), call["name"]
         if call["filter"] is None:
@@ -161,16 +164,17 @@ class Page:
         for cell, name in zip(cells, columns):
             _known(call, name, rows)
             _unit_in_header(cell, name)
-        body = ["| " + " | ".join(self._row_cell(name, row) for name in columns) + " |" for row in rows]
+        specs = {name: _column_format([row.get(name) for row in rows]) for name in columns}
+        body = ["| " + " | ".join(self._row_cell(name, row, specs[name]) for name in columns) + " |" for row in rows]
         return "\n".join(body) + "\n\n" + self.provenance(result) + "\n"
 
-    def _row_cell(self, name, row):
+    def _row_cell(self, name, row, spec):
         value = row.get(name)
         if value is None:
             return "–" if row["status"] == "ok" or name not in row else self.words.get(row["status"], row["status"])
         if name == "status" or isinstance(value, bool):
             value = self.words.get(value, value)
-        return _cell(name, _format(name, value, None), value).replace("|", "&#124;")
+        return _cell(name, _format(name, value, spec if isinstance(value, float) else None), value).replace("|", "&#124;")
 
     def _chart(self, call):
         result, rows = self._result(call), None
@@ -284,6 +288,17 @@ def _format(name, value, spec):
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.4g}" if abs(value) >= 1e-3 or value == 0 else f"{value:.2e}"
+
+
+def _column_format(values):
+    """One number of decimals for a whole column of floats, about three digits of its middle value."""
+    sizes = sorted(abs(v) for v in values if isinstance(v, float))
+    if not sizes or 0 < sizes[-1] < 1e-3:
+        return None
+    if all(size == int(size) for size in sizes) or sizes[0] >= 100:
+        return ",.0f"
+    middle = sizes[len(sizes) // 2]
+    return ",.1f" if middle >= 10 else ",.2f" if middle >= 1 else ".3f" if middle >= 0.05 else ".3g"
 
 
 def _cell(name, text, value):
