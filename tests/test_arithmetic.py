@@ -7,6 +7,7 @@ import math
 import pathlib
 import re
 
+import flash_vs_naive_memory as lab
 import pytest
 
 DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
@@ -125,6 +126,9 @@ FIGURES = [  # (figure as written, expression in its unit, page)
     ("5.9 %", 100 * share(4096), "lesson"),
     ("33.5 %", 100 * share(32768), "lesson"),
     ("1904 MiB", naive_memory(4096) / MIB, "lesson"),
+    ("28 MiB", (naive_memory(512) - lab.predicted({**lab.QWEN, "S": 512})[1]) / MIB, "lesson"),
+    ("14.0 MiB", naive_memory(256) / MIB, "lesson"),
+    ("14.1", lab.predicted({**lab.QWEN, "S": 256})[1] / MIB, "lesson"),
     ("7168 MiB", 2 * square(8192) / MIB, "lesson"),
     ("224 MiB", inputs_and_output(8192) / MIB, "lesson"),
     ("7392 MiB", naive_memory(8192) / MIB, "lesson"),

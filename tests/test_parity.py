@@ -71,8 +71,13 @@ def skeleton(path):
         "placeholders": [re.sub(r'"[^"]*"', '""', p) for p in re.findall(r"\{\{\s*[\w@-]+\.[^{}]*\}\}", whole)],
         "tables": [line.count("|") for line in lines if line.lstrip().startswith("|")],
         "containers": [(len(m[1]), m[2], m[3]) for line in lines if (m := re.match(r"( *)(!!!|\?\?\?\+?|===) ?([a-z]*)", line))],
-        "formulas": re.findall(r"\$\$.*?\$\$|\$[^$\n]+\$", re.sub(r"`[^`]*`", "", text), re.S),
+        "formulas": [_wordless(f) for f in re.findall(r"\$\$.*?\$\$|\$[^$\n]+\$", re.sub(r"`[^`]*`", "", text), re.S)],
     }
+
+
+def _wordless(formula):
+    """A formula without the words in it, which are the page's language."""
+    return re.sub(r"\\(text|quad\\text)\{[^}]*\}", "", formula)
 
 
 def _without_comments(fence):

@@ -24,7 +24,8 @@ def load(folder, examples):
     for path in sorted(folder.glob("*/*.json")):
         where = f"examples/results/{path.relative_to(folder).as_posix()}"
         result = _parse(path, where)
-        error = next(iter(sorted(validator.iter_errors(result), key=lambda e: list(map(str, e.path)))), None)
+        errors = sorted(validator.iter_errors(result), key=lambda e: (e.validator != "required", [str(step) for step in e.path]))
+        error = errors[0] if errors else None
         if error is not None:
             field = "/".join(map(str, error.absolute_path)) or "(top)"
             raise PageError(f"{where}: {field}: {error.message[:300]}. Measure again with `make labs LAB={path.stem}`.")
