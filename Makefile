@@ -6,7 +6,7 @@ export NO_MKDOCS_2_WARNING = 1
 export PYTHONUTF8 = 1
 stop = { echo "$(1)" >&2; exit 1; }
 
-.PHONY: help serve site test labs outputs browser clean tools
+.PHONY: help serve site test labs outputs verify-vllm browser clean tools
 help:       ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
 
@@ -28,6 +28,9 @@ labs:       ## run the labs on this machine's GPU and write examples/results (LA
 
 outputs: .venv/test.stamp                     ## write examples/outputs again from the files
 	@$(BIN)/python tests/outputs.py
+
+verify-vllm: .venv/verify.stamp              ## check every statement about vLLM in its source (VERSION=; needs the network)
+	@$(BIN)/python tests/verify/vllm.py $(VERSION)
 
 clean:      ## remove what was made, except .venv and node_modules
 	rm -rf site .cache .pytest_cache .hypothesis
@@ -56,6 +59,11 @@ tools:
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group lab \
 	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check --group test \
 	  || $(call stop,pip could not install the packages of pyproject.toml. Check the network and run make again.)
+	@touch $@
+
+.venv/verify.stamp: pyproject.toml | .venv/bin/pip
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group verify \
+	  || $(call stop,pip could not install unearth. Check the network and run make again.)
 	@touch $@
 
 node_modules/.stamp: package.json package-lock.json

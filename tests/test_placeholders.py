@@ -132,3 +132,24 @@ def test_mistakes_name_themselves_and_their_line(written, complaint):
 ])
 def test_kernel_names(name, short):
     assert placeholders.short_kernel(name) == short
+
+
+EVIDENCE = {
+    "versions": {"0.26.0": {"version": "0.26.0"}, "newest": {"version": "0.33.0"}}, "checked": "2026-11-29",
+    "statements": [
+        {"id": "a", "topic": "choose", "en": "The flag is `x|y`.", "zh": "参数是 `x`。", "0.26.0": {"file": "vllm/a_b.py", "line": 3}, "newest": {"file": "vllm/a_b.py", "line": 3, "status": "same"}},
+        {"id": "b", "topic": "choose", "en": "B.", "zh": "乙。", "0.26.0": {"file": "vllm/b.py", "line": 4}, "newest": {"file": None, "line": None, "status": "changed", "en": "Now C.", "zh": "现在是丙。"}},
+    ],
+}
+
+
+def test_evidence_becomes_a_table_with_its_places():
+    one = page()
+    one.evidence = {"vllm": EVIDENCE}
+    table = one.expand("{{ evidence.vllm[topic=choose] }}")
+    assert "| statement | 0.26.0 | 0.33.0 |" in table and r"x\|y" in table
+    assert "<code>a_<wbr>b.py:3</code> | same place |" in table and "changed gone Now C." in table
+    assert '<a href="../../evidence/vllm.json">' in table and "2026-11-29" in table
+    for wrong in ("{{ evidence.vllm[topic=none] }}", "{{ evidence.vllm[tropic=choose] }}", "{{ evidence.other }}", "see {{ evidence.vllm }}"):
+        with pytest.raises(PageError):
+            one.expand(wrong)

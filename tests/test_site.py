@@ -106,8 +106,8 @@ def test_no_code_block_is_empty_and_each_example_is_served_byte_for_byte(site):
     for path in site.rglob("*.html"):
         for code in re.findall(r"<pre[^>]*>(.*?)</pre>", path.read_text("utf-8"), re.S):
             assert re.sub(r"<[^>]*>|\s", "", code), f"{path}: an empty code block"
-    for path in (TOP / "examples").glob("*.py"):
-        assert (site / "examples" / path.name).read_bytes() == path.read_bytes()
+    for path in (TOP / "examples").rglob("*.py"):
+        assert (site / path.relative_to(TOP)).read_bytes() == path.read_bytes()
         assert b"8<" not in path.read_bytes()
 
 

@@ -6,6 +6,7 @@ Node's process and its answers, is kept here.
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ log = get_plugin_logger("lesson")
 HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parents[1]
 EXAMPLES = TOP / "examples"
+EVIDENCE = TOP / "docs" / "evidence"
 KATEX = TOP / "node_modules" / "katex"
 CACHE = TOP / ".cache" / "snippets"
 
@@ -50,6 +52,7 @@ def on_files(files, config):
     if config.extra["lang"] != "root":
         return files
     shared = {path.relative_to(TOP).as_posix(): path for path in _served()}
+    shared |= {f"evidence/{path.name}": path for path in EVIDENCE.glob("*.json")}
     shared |= {f"assets/katex/{name}": KATEX / "dist" / name for name in ["katex.min.css"]}
     shared |= {f"assets/katex/fonts/{path.name}": path for path in sorted((KATEX / "dist" / "fonts").glob("*.woff2"))}
     for uri, path in shared.items():
@@ -68,6 +71,7 @@ def on_page_markdown(markdown, page, config, files):
     page.lesson = core["placeholders"].Page(
         state["results"], config.extra["gpu"], lang, _root(page), _site_root(config) or "ADDRESS-OF-THIS-SITE/", core["charts"].line,
         lambda name: core["drawings"].localise(drawings[name].read_text("utf-8"), lang),
+        {path.stem: json.loads(path.read_text("utf-8")) for path in EVIDENCE.glob("*.json")},
     )
     page.first_line = _first_line(page.file.abs_src_path, markdown)
     try:
@@ -87,7 +91,7 @@ def on_page_content(content, page, config, files):
         if error.line:
             error.line += page.first_line - 1
         raise _located(error, page) from None
-    content = core["html"].link_files(content, {path.name for path in EXAMPLES.glob("*.py")}, _root(page))
+    content = core["html"].link_files(content, {path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("*.py")}, _root(page))
     content = core["html"].explain_exempt(content, {"en": "Not run by the tests: ", "zh": "测试不运行此段："}[config.extra["lang"]])
     return page.lesson.place_figures(content)
 
@@ -132,15 +136,15 @@ def _fresh_core():
         del sys.modules[name]
     import importlib
 
-    state["core"] = {name: importlib.import_module(f"core.{name}") for name in ["errors", "sections", "results", "placeholders", "tex", "charts", "drawings", "html"]}
+    state["core"] = {name: importlib.import_module(f"core.{name}") for name in ["errors", "sections", "results", "evidence", "placeholders", "tex", "charts", "drawings", "html"]}
     return state["core"]
 
 
 def _write_snippets(core):
     """Copies of the examples with section markers, and of the captured outputs, where pymdownx.snippets finds them."""
     wanted = {}
-    for path in EXAMPLES.glob("*.py"):
-        wanted[path.name] = core["sections"].mark(path.read_text("utf-8"))
+    for path in EXAMPLES.rglob("*.py"):
+        wanted[path.relative_to(EXAMPLES).as_posix()] = core["sections"].mark(path.read_text("utf-8"))
     for path in (EXAMPLES / "outputs").glob("*.txt"):
         wanted[f"outputs/{path.name}"] = path.read_text("utf-8")
     for path in [p for p in CACHE.rglob("*") if p.is_file()] if CACHE.is_dir() else []:
@@ -154,12 +158,10 @@ def _write_snippets(core):
 
 
 def _served():
-    return [*sorted(EXAMPLES.glob("*.py")), *sorted(EXAMPLES.glob("outputs/*.txt")), *sorted(EXAMPLES.glob("results/*/*.json"))]
+    return [*sorted(EXAMPLES.rglob("*.py")), *sorted(EXAMPLES.glob("outputs/*.txt")), *sorted(EXAMPLES.glob("results/*/*.json"))]
 
 
 def _woff2_only(css):
-    import re
-
     return re.sub(r',url\(fonts/[^)]*\.(?:woff|ttf)\) format\("(?:woff|truetype)"\)', "", css)
 
 

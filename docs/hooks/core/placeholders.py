@@ -9,12 +9,14 @@ Pure text to text. A page writes
     {{ lab.chart[filter]: S="label" naive_mib="label" }}   a chart, on a line of its own
     {{ lab.output }}                               what the lab printed, inside a fence
     {{ lab.provenance }}                           the line that says where the numbers come from, on a line of its own
+    {{ evidence.vllm[topic=choose] }}              statements checked in another project's source, as a table, on a line of its own
     {{ drawing.name }}                             an SVG of docs/theme/drawings, on a line of its own
     {{ site.url }}                                 where the site is published
 """
 import html
 import re
 
+from . import evidence
 from .errors import PageError
 
 CANDIDATE = re.compile(r"\{\{\s*([A-Za-z_][\w-]*(?:@[\w-]+)?\.[^{}]*?)\s*\}\}")
@@ -48,11 +50,12 @@ class Page:
     site     address where the site is published, "" while unknown
     chart    function (rows, columns, labels, lang) → SVG text
     drawing  function (name) → SVG text; raises KeyError for an unknown name
+    evidence {name: evidence} as docs/evidence/<name>.json holds it
     """
 
-    def __init__(self, results, gpu, lang, root, site, chart, drawing):
+    def __init__(self, results, gpu, lang, root, site, chart, drawing, evidence=None):
         self.results, self.gpu, self.lang, self.root, self.site = results, gpu, lang, root, site
-        self.chart, self.drawing = chart, drawing
+        self.chart, self.drawing, self.evidence = chart, drawing, evidence or {}
         self.words = WORDS[lang]
         self.figures, self.used = [], []
 
@@ -82,6 +85,10 @@ class Page:
             call = self._parse(whole[1])
             if call["lab"] == "drawing":
                 return self._figure("drawing", self._drawing(call["name"]))
+            if call["lab"] == "evidence":
+                if call["name"] not in self.evidence:
+                    raise PageError(f"there is no docs/evidence/{call['name']}.json.")
+                return evidence.table(self.evidence[call["name"]], call["name"], _filters(call["filter"]), self.lang, self.root)
             if call["name"] == "rows":
                 return self._rows(call, lines, i)
             if call["name"] == "chart":
@@ -121,7 +128,7 @@ class Page:
         call = self._parse(match[1])
         if call["lab"] == "site" and call["name"] == "url":
             return self.site
-        if call["lab"] == "drawing" or call["name"] in ("rows", "chart", "output", "provenance") or call["columns"]:
+        if call["lab"] in ("drawing", "evidence") or call["name"] in ("rows", "chart", "output", "provenance") or call["columns"]:
             raise PageError(f"'{{{{ {match[1]} }}}}' must stand on a line by itself.")
         result, name = self._result(call), call["name"]
         if call["filter"] is None:

@@ -1,0 +1,46 @@
+"""Evidence tables: statements about another project's source, each with the place where it was found in two releases."""
+import html
+import re
+
+from .errors import PageError
+
+WORDS = {
+    "en": {"statement": "statement", "same": "same place", "moved": "moved", "changed": "changed", "checked": "Checked against the source archives of", "on": "on", "and": "and", "gone": "gone"},
+    "zh": {"statement": "结论", "same": "位置未变", "moved": "位置变了", "changed": "内容变了", "checked": "已对照源码包核对：", "on": "，日期", "and": "与", "gone": "已移除"},
+}
+
+
+def table(evidence, name, filters, lang, root):
+    """A Markdown table of the statements that the filter selects, and the line that says what was checked and when."""
+    words, pinned, newest = WORDS[lang], evidence["versions"]["0.26.0"], evidence["versions"]["newest"]
+    known = {key for statement in evidence["statements"] for key in statement if isinstance(statement[key], str)}
+    for key in filters:
+        if key not in known:
+            raise PageError(f"evidence {name} has no field '{key}'. Fields: {', '.join(sorted(known))}.")
+    chosen = [s for s in evidence["statements"] if all(str(s.get(key)) == str(value) for key, value in filters.items())]
+    if not chosen:
+        raise PageError(f"no statement of {name} is selected by {filters}.")
+    lines = [f"| {words['statement']} | {pinned['version']} | {newest['version']} |", "|---|---|---|"]
+    for statement in chosen:
+        now = statement["newest"]
+        status = words[now["status"]]
+        place = "" if now["status"] == "same" else " " + _place(now, words)
+        change = f" {now[lang]}" if now["status"] == "changed" and now.get(lang) else ""
+        lines.append(f"| {_cell(statement[lang])} | {_place(statement['0.26.0'], words)} | {status}{place}{_cell(change)} |")
+    tail = (
+        f'<p class="provenance" data-search-exclude>{words["checked"]} {name} {pinned["version"]} {words["and"]} {newest["version"]} {words["on"]} {evidence["checked"]} · '
+        f'<a href="{root}evidence/{name}.json">JSON</a></p>'
+    )
+    return "\n".join(lines) + f"\n\n{tail}\n"
+
+
+def _place(found, words):
+    if not found.get("file"):
+        return words["gone"]
+    path = re.sub(r"^vllm/", "", found["file"])
+    line = f":{found['line']}" if found.get("line") else ""
+    return f"<code>{html.escape(path).replace('/', '/<wbr>').replace('_', '_<wbr>')}{line}</code>"
+
+
+def _cell(text):
+    return text.replace("|", r"\|")
