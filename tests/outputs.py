@@ -8,6 +8,7 @@ EXAMPLES = pathlib.Path(__file__).resolve().parents[1] / "examples"
 COMMANDS = {
     "online_softmax.txt": ["online_softmax.py"],
     "tiled_attention.txt": ["tiled_attention.py"],
+    "io_counter.txt": ["io_counter.py"],
     "split_kv.txt": ["split_kv.py"],
     "flash_vs_naive_memory-predict.txt": ["flash_vs_naive_memory.py", "--predict", "--gib", "24"],
 }

@@ -1,0 +1,741 @@
+"""How many bytes does attention move? Hardware counters at device memory (DRAM) and at the L2 cache, beside the models.
+
+Three implementations of softmax(q kᵀ / sqrt(d)) v on 28 heads of d = 128 in bf16 (the query side of Qwen2.5-7B, B = 1):
+naive, in the steps that the textbook writes, PyTorch's flash kernel and cuDNN's.
+
+    python hbm_traffic.py        a CUDA GPU of compute capability 8.0 or newer, and Nsight Compute (ncu) with the right
+                                 to read counters; about a minute on an H200
+
+The file starts ncu on itself. The child runs each case once unseen and then RUNS times seen; a kernel that only waits
+marks where each step begins. What is counted, for each kernel:
+
+    read, write   dram__bytes_read/write.sum: what crosses between L2 and device memory while the kernel runs
+    SMs           l1tex__m_xbar2l1tex_read_bytes.sum + lts__t_sectors_srcunit_tex_op_write.sum x 32: what the
+                  multiprocessors are given and give. The model of the tiles is about this number
+    L2            lts__t_bytes.sum: what is looked up in L2. On Hopper a request coalescer in front of L2 merges reads of
+                  several multiprocessors (fewer bytes), and half of L2 asks the other half (more bytes)
+
+ncu empties the caches before each kernel (--cache-control all). So every kernel pays for its first touch of every byte,
+and what one kernel leaves in L2 for the next is not credited; real runs of short sequences move less. What is still dirty
+in L2 when a kernel ends has not reached device memory and is not in `write`: up to the size of L2, which is everything at
+short S and little at long S. The counters fit into one pass, so no kernel is replayed; the clocks are left alone. `ms` is
+a cold run under the profiler and no benchmark.
+Source of the models: FlashAttention (arXiv 2205.14135), Algorithm 0 and Theorem 2; tiles as in FlashAttention-2.
+Left out: fewer KV heads than query heads, the backward pass, split K and V. MiB is 2^20 bytes, GB and TB are 10^9 and 10^12.
+"""
+
+import argparse
+import csv
+import gc
+import json
+import math
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import warnings
+
+MIB = 2**20
+SEED = 2026
+RUNS = 3
+SHOWN = 4096                                               # the S of the table of single kernels and of most values
+LENGTHS = (1024, 2048, 4096, 8192, 16384)
+QWEN = {"B": 1, "heads": 28, "kv_heads": 28, "S": 1024, "d": 128, "dtype": "bf16", "causal": False}
+DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
+SECTOR = 32                                                # bytes
+COUNTED = ("dram_read", "dram_write", "sm_read", "tex_read", "tex_write", "l2", "ns")
+
+NO_NCU = ("Nsight Compute (ncu) is missing. It comes with the CUDA toolkit (put its bin folder on PATH) "
+          "or by itself: https://developer.nvidia.com/nsight-compute")
+NO_PERMISSION = ("The driver keeps performance counters for administrators (ERR_NVGPUCTRPERM), as shared machines do. Run as root, in a container with "
+                 "--cap-add=SYS_ADMIN, or have the module nvidia loaded with NVreg_RestrictProfilingToAdminUsers=0.")
+
+
+class NoCounters(RuntimeError):
+    """The counters cannot be read here; the message says why, in one line."""
+
+
+# The three implementations, in steps: each generator names the step that it is about to run, and returns o.
+
+def naive_steps(q, k, v, causal=False, future=None):
+    """Attention as the textbook writes it, one or two kernels a line. q, k, v [B, H, S, d].
+
+    future [S, S] of bool hides the later keys; it is made here unless it is given.
+    """
+    import torch
+
+    S, d = q.shape[2:]
+    if causal and future is None:
+        future = future_of(S, q.device)
+    yield "scores"
+    s = q @ k.transpose(-2, -1)                            # [B, H, S, S]
+    yield "scale"
+    s = s / math.sqrt(d)                                   # [B, H, S, S]
+    if causal:
+        yield "mask"
+        s.masked_fill_(future, -math.inf)
+    yield "softmax"
+    p = torch.softmax(s, dim=-1)                           # [B, H, S, S]
+    yield "output"
+    return p @ v                                           # [B, H, S, d]
+
+
+def by_backend(name):
+    """attention(q, k, v, causal) by one of PyTorch's fused kernels and no other. RuntimeError where it cannot run."""
+    def attention(q, k, v, causal=False):
+        import torch.nn.functional as F
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        with sdpa_kernel([getattr(SDPBackend, name)]):
+            return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    return attention
+
+
+def is_refusal(error):
+    """Whether a RuntimeError says that the one backend allowed cannot run: in the words of a GPU, or of a CPU."""
+    return "No available kernel" in str(error) or "No viable backend" in str(error)
+
+
+FUSED = {"flash": by_backend("FLASH_ATTENTION"), "cudnn": by_backend("CUDNN_ATTENTION")}
+
+
+def fused_steps(impl):
+    """A fused implementation as a generator: one step, which has its name."""
+    def steps(q, k, v, causal=False, future=None):
+        yield impl
+        return FUSED[impl](q, k, v, causal)
+    return steps
+
+
+STEPS = {"naive": naive_steps, "flash": fused_steps("flash"), "cudnn": fused_steps("cudnn")}
+
+
+def step_names(impl, causal):
+    """What the generators name, in order, without running them."""
+    return [impl] if impl in FUSED else ["scores", "scale", *(["mask"] if causal else []), "softmax", "output"]
+
+
+def future_of(S, device):
+    """True where a key lies behind the query.  # [S, S]"""
+    import torch
+
+    return torch.ones(S, S, dtype=torch.bool, device=device).triu_(1)
+
+
+def through(steps):
+    """Run a generator of steps to its end and return what it returns."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+# The models, in bytes.
+
+def dram_model(step, B, heads, S, d, e=2):
+    """(read, written) at device memory by one step that touches each of its tensors once.
+
+    Algorithm 0 makes two round trips over the S x S matrix, the division by sqrt(d) a third and a mask a fourth: 4 bytes x
+    B·H·S² each in bf16. The fused kernels move q, k, v and o and nothing else; PyTorch's also stores the lse (fp32).
+    """
+    rows, square = B * heads * S * d * e, B * heads * S * S * e
+    return {
+        "scores": (2 * rows, square),
+        "scale": (square, square),
+        "mask": (square + S * S, square),
+        "softmax": (square, square),
+        "output": (square + rows, rows),
+        "flash": (3 * rows, rows + 4 * B * heads * S),
+        "cudnn": (3 * rows, rows),
+    }[step]
+
+
+def floor_bytes(B, heads, S, d, e=2):
+    """The compulsory traffic: q, k and v in once, o out once."""
+    return 4 * B * heads * S * d * e
+
+
+def flash_traffic(S, d, Br, Bc, causal=False):
+    """(loads, stores) of tiled attention in elements, for one head: q in once, o out once, k and v in for each Q tile.
+
+    With a causal mask a Q tile reads up to the KV tile that holds the diagonal of its last row, and no further.
+    """
+    loads = 0
+    for i in range(0, S, Br):
+        rows = min(Br, S - i)
+        keys = min(-(-(i + rows) // Bc) * Bc, S) if causal else S
+        loads += rows * d + 2 * keys * d
+    return loads, S * d
+
+
+def sm_model(tile, B, heads, S, d, causal, e=2):
+    """What the multiprocessors load and store with a tile (Br, Bc), in bytes; None without a tile."""
+    return B * heads * e * sum(flash_traffic(S, d, *tile, causal)) if tile else None
+
+
+def tile_of(kernel, block):
+    """(Br, Bc), read from the name of a flash kernel and its threads a block; None when the name does not say.
+
+    PyTorch: Flash_fwd_kernel_traits<d, Br, Bc, …>. cuDNN, sm80: …_128x64x128_…, that is Br x Bc x d. cuDNN, sm90: M x Bc x d
+    with the M = 64 rows of one warpgroup; a block has a warpgroup for each 128 threads, and one of them only loads.
+    """
+    if found := re.search(r"Flash_fwd_kernel_traits<\d+, (\d+), (\d+),", kernel):
+        return int(found[1]), int(found[2])
+    if found := re.search(r"sdpa_sm(80|90)_flash_fprop_.*?_(\d+)x(\d+)x\d+_", kernel):
+        warpgroups = max(1, block // 128 - 1) if found[1] == "90" else 1
+        return int(found[2]) * warpgroups, int(found[3])
+    return None
+
+
+def kv_at_work(tile, blocks, waves, sms, B, heads, S, d, e=2):
+    """Bytes of K and V of the heads whose blocks run at the same time: what L2 has to hold. None where that is unknown.
+
+    waves is ncu's number of times that the grid fills the GPU; heads follow each other in the grid.
+    """
+    if not tile or not waves:
+        return None
+    running = min(blocks, sms * max(1, round(blocks / (waves * sms))))
+    return min(B * heads, math.ceil(running / math.ceil(S / tile[0]))) * 2 * S * d * e
+
+
+# The check: the same function first.
+
+def reference(q, k, v, causal):
+    """Attention in fp64, written without anything that naive() or flash() uses: grouped einsum and logsumexp."""
+    import torch
+
+    B, H, S, d = q.shape
+    q, k, v = q.double().reshape(B, k.shape[1], -1, S, d), k.double(), v.double()      # q [B, H_kv, G, S, d]
+    s = torch.einsum("bhgid,bhjd->bhgij", q, k) * d**-0.5                              # [B, H_kv, G, S, S]
+    if causal:
+        at = torch.arange(S, device=q.device)
+        s = torch.where(at[None, :] > at[:, None], -torch.inf, s)
+    p = torch.exp(s - torch.logsumexp(s, dim=-1, keepdim=True))                        # [B, H_kv, G, S, S]
+    return torch.einsum("bhgij,bhjd->bhgid", p, v).reshape(B, H, S, d)                 # [B, H, S, d]
+
+
+def check(attention=None, device=None, S=None):
+    """Raises AssertionError unless |x16 - ref64| <= 2·|naive16 - ref64| + 1e-5 for each implementation x that runs here.
+
+    attention(q, k, v, causal) takes their place when it is given. Naive has to be within 2 % of the reference itself
+    (relative, Frobenius norm), or the rule would allow anything.
+    """
+    import torch
+
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    S = S or (1024 if torch.device(device).type == "cuda" else 128)
+    for causal in (False, True):
+        q, k, v = inputs({**QWEN, "S": S}, device)
+        ref = reference(q, k, v, causal)
+        off_naive = through(naive_steps(q, k, v, causal)).double() - ref
+        rel_err = (off_naive.norm() / ref.norm()).item()
+        if not rel_err <= 0.02:
+            raise AssertionError(f"naive is not attention: relative error {rel_err:.1e} against fp64 (causal={causal}, S={S})")
+        allowed = 2 * off_naive.abs().max().item() + 1e-5
+        for name, side in ({"attention": attention} if attention else FUSED).items():
+            try:
+                off = (side(q, k, v, causal).double() - ref).abs().max().item()
+            except RuntimeError as error:
+                if not is_refusal(error):
+                    raise
+                continue                                   # its rows will say "refused"
+            if not off <= allowed:
+                raise AssertionError(f"{name} is off by {off:.1e}, allowed are {allowed:.1e} (causal={causal}, S={S})")
+
+
+def inputs(shape, device="cuda", filled=True):
+    """q [B, H, S, d], k and v [B, H_kv, S, d]: the same random numbers each time, or whatever is in memory."""
+    import torch
+
+    torch.manual_seed(SEED)
+    make = torch.randn if filled else torch.empty
+    kind = {"dtype": getattr(torch, DTYPES[shape["dtype"]]), "device": device}
+    B, S, d = shape["B"], shape["S"], shape["d"]
+    return tuple(make(B, heads, S, d, **kind) for heads in (shape["heads"], shape["kv_heads"], shape["kv_heads"]))
+
+
+def attempt(measure, *args):
+    """measure(*args), or None when the GPU's memory does not suffice.
+
+    The cleaning stands after the except block: inside it the exception still holds every frame, and they hold the tensors.
+    """
+    result = None
+    try:
+        result = measure(*args)
+    except RuntimeError as error:
+        if "out of memory" not in str(error).lower():
+            raise
+    if result is None:
+        release()
+    return result
+
+
+def release():
+    """Hand everything that no tensor uses back to the driver."""
+    import torch
+
+    gc.collect()
+    torch.cuda.empty_cache()
+
+
+# The child: it runs the cases under ncu and writes down, a line of JSON a case, which steps it marked.
+
+def cases():
+    """Every case as a flat dict."""
+    return [{"impl": impl, **QWEN, "S": S, "causal": causal} for causal in (False, True) for S in LENGTHS for impl in STEPS]
+
+
+def counted_child(manifest, device):
+    """Run all cases; to be started by ncu with --profile-from-start off. manifest: the file to write."""
+    import torch
+
+    torch.cuda.set_device(device)
+    with open(manifest, "w", encoding="utf-8") as out:
+        for case in cases():
+            steps = []
+            try:
+                status = "ok" if attempt(run_counted, case, steps) else "oom"
+            except RuntimeError as error:
+                if not is_refusal(error):
+                    raise
+                status = "refused"
+            print(json.dumps({"case": case, "steps": steps, "status": status}), file=out, flush=True)
+
+
+def run_counted(case, steps):
+    """One case: once unseen, then RUNS times under the counters. Appends each step that begins to `steps`."""
+    import torch
+
+    q, k, v = inputs(case)
+    future = future_of(case["S"], q.device) if case["causal"] else None
+    run = STEPS[case["impl"]]
+    through(run(q, k, v, case["causal"], future))
+    torch.cuda.synchronize()
+    torch.cuda.profiler.start()
+    try:
+        for _ in range(RUNS):
+            for step in run(q, k, v, case["causal"], future):
+                steps.append(step)
+                torch.cuda._sleep(1000)                    # its kernel is called spin_kernel
+        torch.cuda.synchronize()
+    finally:
+        torch.cuda.profiler.stop()
+    return True
+
+
+# ncu: start it, read what it says.
+
+def find_ncu():
+    """The path of ncu: on PATH, or where the CUDA toolkit puts it. Raises NoCounters."""
+    found = shutil.which("ncu") or shutil.which("ncu", path=os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin"))
+    if not found:
+        raise NoCounters(NO_NCU)
+    return found
+
+
+def version_of(ncu):
+    """'2025.3.1.0', as ncu says it; None when it does not."""
+    said = subprocess.run([ncu, "--version"], capture_output=True, text=True).stdout
+    found = re.search(r"Version (\S+)", said)
+    return found[1] if found else None
+
+
+def metrics_of(major):
+    """{our name: ncu's metric} for a compute capability. One pass from capability 8.0 on."""
+    op = "op_" if major == 12 else ""
+    return {
+        "dram_read": f"dram__bytes_{op}read.sum", "dram_write": f"dram__bytes_{op}write.sum",
+        "sm_read": "l1tex__m_xbar2l1tex_read_bytes.sum", "l2": "lts__t_bytes.sum", "ns": "gpu__time_duration.sum",
+        "tex_read": "lts__t_sectors_srcunit_tex_op_read.sum", "tex_write": "lts__t_sectors_srcunit_tex_op_write.sum",
+        "waves": "launch__waves_per_multiprocessor",
+    }
+
+
+def count(ncu, metrics, device):
+    """Start ncu on this file. Returns (kernels as read_csv() gives them, the child's cases, passes). Raises NoCounters."""
+    with tempfile.TemporaryDirectory() as folder:
+        log, manifest = os.path.join(folder, "ncu.csv"), os.path.join(folder, "cases.jsonl")
+        command = [
+            ncu, "--csv", "--page", "raw", "--print-units", "base", "--print-kernel-base", "demangled", "--log-file", log,
+            "--metrics", ",".join(metrics.values()), "--replay-mode", "kernel", "--cache-control", "all", "--clock-control", "none",
+            "--profile-from-start", "off", "--target-processes", "all",
+            sys.executable, os.path.abspath(__file__), "--child", manifest, "--device", str(device),
+        ]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=1200,
+                              env={**os.environ, "LC_ALL": "C", "PYTHONUTF8": "1"})
+        said = read(log) + "\n" + done.stdout
+        lines = read(manifest).splitlines()
+    kernels = read_csv(said, metrics)
+    if "ERR_NVGPUCTRPERM" in said:
+        raise NoCounters(NO_PERMISSION)
+    if done.returncode or not kernels:
+        why = [printed.removeprefix("==ERROR==").strip() for printed in said.splitlines() if printed.startswith("==ERROR==")]
+        last = [printed.strip() for printed in done.stdout.splitlines() if printed.strip() and not printed.startswith("==")]
+        raise NoCounters(f"ncu ended with status {done.returncode} after {len(kernels)} kernels: {'; '.join(why[:1] + last[-1:]) or 'no message'}")
+    missing = [metrics[name] for name in COUNTED if any(kernel.get(name) is None for kernel in kernels)]
+    if missing:
+        raise NoCounters(f"ncu does not count {', '.join(missing)} on this card")
+    return kernels, [json.loads(case) for case in lines], max(map(int, re.findall(r" - (\d+) pass", said)), default=None)
+
+
+def read(path):
+    """The text of a file, empty when there is none."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as text:
+            return text.read()
+    except FileNotFoundError:
+        return ""
+
+
+def read_csv(text, metrics):
+    """The kernels in ncu's CSV, in order: [{name, grid, block, our name of each metric: number or None}, …].
+
+    Both forms are read: --page raw (a column a metric, the units in the second line) and --page details (a line a metric).
+    Bytes, sectors and nanoseconds, whatever prefix the units have.
+    """
+    ours = {metric: name for name, metric in metrics.items()}
+    kernels, columns, units = {}, [], {}
+    for cells in csv.reader(printed for printed in text.splitlines() if printed.startswith('"')):
+        row = dict(zip(columns, cells))
+        if cells[0] == "ID":
+            columns, units = cells, {}
+        elif not cells[0]:
+            units = row
+        else:
+            kernel = kernels.setdefault(row["ID"], {
+                "name": tidy(row["Kernel Name"]), "grid": dimensions(row["Grid Size"]), "block": dimensions(row["Block Size"])})
+            if "Metric Name" in row:
+                found = {row["Metric Name"]: (row["Metric Value"], row["Metric Unit"])}
+            else:
+                found = {name: (value, units.get(name, "")) for name, value in row.items()}
+            kernel.update({ours[name]: number(*value) for name, value in found.items() if name in ours})
+    return list(kernels.values())
+
+
+def number(text, unit):
+    """'1,234.5', 'Kbyte' -> 1234500: in bytes, sectors, nanoseconds or without unit. None for n/a. ncu's prefixes are powers of ten."""
+    try:
+        value = float(text.replace(",", ""))
+    except ValueError:
+        return None
+    if not math.isfinite(value):
+        return None
+    nanoseconds = {"nsecond": 1, "usecond": 1e3, "msecond": 1e6, "second": 1e9, "ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
+    prefix = re.fullmatch(r"([kmgt]?)(byte|b|sector|)", unit.lower())
+    if unit in nanoseconds:
+        value *= nanoseconds[unit]
+    elif prefix:
+        value *= {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}[prefix[1]]
+    else:
+        raise ValueError(f"ncu gives a number in '{unit}', which this file does not know")
+    return int(value) if value == int(value) else value
+
+
+def dimensions(text):
+    """'(32, 1, 28)' -> [32, 1, 28]."""
+    return [int(part) for part in re.findall(r"\d+", text)]
+
+
+def tidy(name):
+    """A kernel's name as PyTorch's profiler writes it: ncu says (int)128, (bool)0 and <unnamed>; unnamed namespaces are left out."""
+    name = name.replace("<unnamed>::", "").replace("(anonymous namespace)::", "")
+    name = re.sub(r"\(bool\)([01])", lambda found: ("false", "true")[int(found[1])], name)
+    return re.sub(r"\((?:unsigned )?(?:int|long|short|char)\)(-?\d)", r"\1", name)
+
+
+def by_mark(kernels):
+    """The kernels behind each mark: [[kernel, …], …]. Those before the first mark are nobody's."""
+    groups = []
+    for kernel in kernels:
+        if "spin_kernel" in kernel["name"]:
+            groups.append([])
+        elif groups:
+            groups[-1].append(kernel)
+    return groups
+
+
+# Rows, values and text.
+
+def rows_of(kernels, found, passes, sms, l2, ncu=None):
+    """All rows: those of whole implementations (part "total"), then those of single steps (part "kernel").
+
+    found: what the child wrote, a dict a case. sms and l2: the card's multiprocessors and bytes of L2.
+    Raises RuntimeError when ncu saw another number of marks than the child set, or no kernel behind one.
+    """
+    groups = by_mark(kernels)
+    marks = sum(len(entry["steps"]) for entry in found)
+    if len(groups) != marks:
+        raise RuntimeError(f"ncu saw {len(groups)} marks, and {marks} were set")
+    groups, totals, singles = iter(groups), [], []
+    common = {"runs": RUNS, "passes": passes, "ncu": ncu, "l2_cache_mib": mib(l2)}
+    for entry in found:
+        case = entry["case"]
+        seen = [(step, next(groups)) for step in entry["steps"]]
+        steps = step_names(case["impl"], case["causal"])
+        each = {step: [launched for name, launched in seen if name == step] for step in steps}
+        whole = [sum(run, []) for run in zip(*each.values())] if entry["status"] == "ok" else []
+        if whole and not all(map(all, each.values())):
+            raise RuntimeError(f"a step of {case['impl']} at S = {case['S']} launched no kernel that ncu saw")
+        totals.append(row_of("total", case, steps, whole, entry["status"], sms) | common)
+        if whole:
+            singles += [row_of("kernel", case, [step], each[step], "ok", sms) | common for step in steps]
+    return totals + singles
+
+
+def row_of(part, case, steps, runs, status, sms):
+    """One row. runs: for each repetition the kernels of these steps; medians over the repetitions, `ms` with its range."""
+    shape = {name: case[name] for name in ("B", "heads", "S", "d")}
+    e = BYTES[case["dtype"]]
+    model_read, model_write = (sum(side) for side in zip(*(dram_model(step, **shape, e=e) for step in steps)))
+    model, floor = model_read + model_write, floor_bytes(**shape, e=e)
+    sums = [{name: sum(kernel[name] for kernel in kernels) for name in COUNTED} for kernels in runs]
+    mid = {name: statistics.median(run[name] for run in sums) if sums else None for name in COUNTED}
+    dram, sm = plus(mid["dram_read"], mid["dram_write"]), plus(mid["sm_read"], times(mid["tex_write"], SECTOR))
+    drams, ms = [run["dram_read"] + run["dram_write"] for run in sums], [run["ns"] / 1e6 for run in sums]
+    names = [kernel["name"] for kernel in runs[0]] if runs else []
+    longest = max(runs[0], key=lambda kernel: kernel["ns"]) if names else {"name": "", "grid": [], "block": []}
+    blocks, threads, waves = math.prod(longest["grid"]), math.prod(longest["block"]), longest.get("waves")
+    tile = tile_of(longest["name"], threads)
+    streamed = sm_model(tile, **shape, causal=case["causal"], e=e)
+    return {
+        "part": part, "impl": case["impl"], "step": steps[0] if part == "kernel" else "all",
+        **{name: case[name] for name in QWEN},
+        "read_mib": mib(mid["dram_read"]), "write_mib": mib(mid["dram_write"]), "dram_mib": mib(dram),
+        "model_read_mib": mib(model_read), "model_write_mib": mib(model_write), "model_mib": mib(model),
+        "read_off_pct": off_pct(mid["dram_read"], model_read), "off_pct": off_pct(dram, model),
+        "floor_mib": mib(floor), "floor_ratio": None if dram is None else dram / floor,
+        "sm_mib": mib(sm), "sm_model_mib": mib(streamed), "sm_off_pct": off_pct(sm, streamed),
+        "l2_mib": mib(mid["l2"]), "l2_off_pct": off_pct(mid["l2"], streamed),
+        "l2_sm_mib": mib(times(plus(mid["tex_read"], mid["tex_write"]), SECTOR)),
+        "Br": tile and tile[0], "Bc": tile and tile[1],
+        "grid": "x".join(map(str, longest["grid"])) or None, "block": threads if names else None, "waves": waves,
+        "kv_at_work_mib": mib(kv_at_work(tile, blocks, waves, sms, **shape, e=e)),
+        "ms": statistics.median(ms) if ms else None, "ms_min": min(ms, default=None), "ms_max": max(ms, default=None),
+        "dram_gbps": None if dram is None else dram / mid["ns"],
+        "spread_pct": 100 * (max(drams) - min(drams)) / dram if dram else None,
+        "read_bytes": mid["dram_read"], "write_bytes": mid["dram_write"], "sm_bytes": sm, "l2_bytes": mid["l2"],
+        "model_bytes": model, "sm_model_bytes": streamed, "floor_bytes": floor,
+        "kernels": len(names), "kernel": names[0] if len(names) == 1 else once([short(name) for name in names]), "status": status,
+    }
+
+
+def measure():
+    """Yields one flat dict a row, all of them when ncu has finished. Raises NoCounters where counters cannot be read."""
+    import torch
+
+    ncu = find_ncu()
+    device = torch.cuda.current_device()
+    card = torch.cuda.get_device_properties(device)
+    release()
+    print(f"{len(cases())} cases, {RUNS} runs each, under ncu: no row appears until all are counted", file=sys.stderr, flush=True)
+    kernels, found, passes = count(ncu, metrics_of(card.major), device)
+    yield from rows_of(kernels, found, passes, card.multi_processor_count, getattr(card, "L2_cache_size", None), version_of(ncu))
+
+
+def values(rows):
+    """What the rows say together, as one flat dict; None where nothing was measured. GB are 10^9 bytes.
+
+    *_leaves_floor_S: the first S at which reads exceed q, k and v by more than 5 %. *_off_pct: the largest deviation, with sign.
+    """
+    def totals(impl, **fields):
+        return [row for row in rows if row["part"] == "total" and row["impl"] == impl and row["status"] == "ok"
+                and all(row[name] == value for name, value in fields.items())]
+
+    def at(impl, column, causal=False):
+        return next((row[column] for row in totals(impl, S=SHOWN, causal=causal)), None)
+
+    def worst(found, column):
+        return max((row[column] for row in found if row[column] is not None), key=abs, default=None)
+
+    def leaves_floor(impl, causal):
+        return min((row["S"] for row in totals(impl, causal=causal) if row["read_off_pct"] > 5), default=None)
+
+    naive, flash = at("naive", "dram_mib"), at("flash", "dram_mib")
+    ok = [row for row in rows if row["status"] == "ok"]
+    return {
+        **{f"{impl}_{name}_gb": gb(at(impl, f"{name}_bytes")) for impl in STEPS for name in ("read", "write", "sm", "l2")},
+        "flash_sm_model_gb": gb(at("flash", "sm_model_bytes")), "floor_gb": gb(floor_bytes(1, 28, SHOWN, 128)),
+        "naive_model_gb": gb(at("naive", "model_bytes")),
+        "ratio": naive / flash if naive and flash else None, "ratio_predicted": 1 + 1.5 * SHOWN / QWEN["d"],
+        "naive_off_pct": worst([row for row in totals("naive") if row["S"] >= SHOWN], "off_pct"),
+        "flash_sm_off_pct": worst(totals("flash"), "sm_off_pct"), "cudnn_sm_off_pct": worst(totals("cudnn"), "sm_off_pct"),
+        "flash_l2_off_pct": worst(totals("flash", causal=False), "l2_off_pct"),
+        **{f"{impl}_leaves_floor_S": leaves_floor(impl, False) for impl in ("flash", "cudnn")},
+        **{f"{impl}_causal_leaves_floor_S": leaves_floor(impl, True) for impl in ("flash", "cudnn")},
+        **{f"{impl}_{name}": at(impl, name) for impl in ("flash", "cudnn") for name in ("Br", "Bc", "kernel")},
+        "l2_cache_mib": next((row["l2_cache_mib"] for row in rows), None),
+        "spread_pct": worst(ok, "spread_pct"), "passes": next((row["passes"] for row in rows), None),
+        "runs": RUNS, "ncu": next((row["ncu"] for row in rows), None),
+    }
+
+
+def header(part):
+    """The lines above the first row of a part."""
+    return {
+        "total": "B = 1, 28 heads, d = 128, bf16. MiB (2^20 bytes). DRAM: read, written, off = measured / model - 1, times the floor.\n"
+                 "SMs: what the multiprocessors load and store, off against the tile model; L2: what is looked up there\n"
+                 "causal      S  impl      read    write    off %  x floor       SMs    off %        L2      ms  tile     kernel",
+        "kernel": f"\nStep by step at S = {SHOWN}\n"
+                  "causal  step         read    model    write    model    GB/s      ms  kernel",
+    }[part]
+
+
+def line(row):
+    """A row as text; empty for the single steps of other lengths."""
+    kernel = " + ".join(short(name) for name in (row["kernel"] or "-").split(" + "))
+    tile = f"{row['Br']}x{row['Bc']}" if row["Br"] else "-"
+    if row["status"] != "ok":
+        return f"{yes_no(row['causal']):>6} {row['S']:6}  {row['impl']:6}  {row['status']}"
+    if row["part"] == "total":
+        return (f"{yes_no(row['causal']):>6} {row['S']:6}  {row['impl']:6}{cell(row['read_mib'], 8)} {cell(row['write_mib'], 8)} {cell(row['off_pct'], 8)} "
+                f"{cell(row['floor_ratio'], 8, 2)} {cell(row['sm_mib'], 9)} {cell(row['sm_off_pct'], 8)} {cell(row['l2_mib'], 9)} {cell(row['ms'], 7, 3)}  {tile:7}  {kernel}")
+    if row["S"] == SHOWN:
+        return (f"{yes_no(row['causal']):>6}  {row['step']:8}{cell(row['read_mib'], 9)} {cell(row['model_read_mib'], 8)} {cell(row['write_mib'], 8)} "
+                f"{cell(row['model_write_mib'], 8)} {cell(row['dram_gbps'], 7, 0)} {cell(row['ms'], 7, 3)}  {kernel}")
+    return ""
+
+
+def footer(found):
+    """What values() found, as lines."""
+    def said(value, digits=1, unit=""):
+        return "-" if value is None else f"{value:.{digits}f}{unit}"
+
+    return "\n".join((
+        f"S = {SHOWN}: naive {said(found['naive_read_gb'], 2)} GB read and {said(found['naive_write_gb'], 2)} written, flash {said(found['flash_read_gb'], 4)} and "
+        f"{said(found['flash_write_gb'], 4)}: {said(found['ratio'])} times less, predicted {said(found['ratio_predicted'])}",
+        f"flash between SMs and L2: {said(found['flash_sm_gb'], 2)} GB, the tile model says {said(found['flash_sm_model_gb'], 2)}; looked up in L2: {said(found['flash_l2_gb'], 2)}",
+        f"reads exceed q, k, v by 5 % from S = {found['flash_leaves_floor_S']} on (flash; causal {found['flash_causal_leaves_floor_S']}), "
+        f"{found['cudnn_leaves_floor_S']} (cuDNN; causal {found['cudnn_causal_leaves_floor_S']}); None: never here",
+        f"ncu {found['ncu']}, {found['passes']} pass(es), {found['runs']} runs, which differ by at most {said(found['spread_pct'], 2, ' %')}",
+    ))
+
+
+def report(rows):
+    """Print rows as they come, a header above each part; returns them as a list."""
+    kept = []
+    for row in rows:
+        if not kept or kept[-1]["part"] != row["part"]:
+            print(header(row["part"]), flush=True)
+        kept.append(row)
+        if line(row):
+            print(line(row), flush=True)
+    return kept
+
+
+def mib(size):
+    return None if size is None else size / MIB
+
+
+def gb(size):
+    return None if size is None else size / 1e9
+
+
+def plus(a, b):
+    return None if a is None or b is None else a + b
+
+
+def times(a, b):
+    return None if a is None else a * b
+
+
+def off_pct(measured, model):
+    """Measured over model, less one, in percent; None where one is missing."""
+    return None if measured is None or not model else 100 * (measured / model - 1)
+
+
+def cell(value, width, digits=1):
+    return f"{value:{width}.{digits}f}" if value is not None else "-".rjust(width)
+
+
+def yes_no(flag):
+    return "yes" if flag else "no"
+
+
+def short(name):
+    """A kernel's name without return type, namespaces and template arguments."""
+    name = re.sub(r"^void\s+", "", name).replace("(anonymous namespace)::", "")
+    return re.split(r"[<(]", name)[0].rsplit("::", 1)[-1]
+
+
+def once(names):
+    """The names in order, neighbours that repeat told once, as one text; None when there are none."""
+    return " + ".join(name for i, name in enumerate(names) if i == 0 or name != names[i - 1]) or None
+
+
+def gpu_problem(device=0):
+    """Why flash attention cannot run on GPU number `device` here, in one line; None when it can."""
+    try:
+        import torch
+    except ImportError:
+        return "PyTorch is missing. Install it: https://pytorch.org/get-started/locally/"
+    hip, cuda = getattr(torch.version, "hip", None), getattr(torch.version, "cuda", None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        available = torch.cuda.is_available()
+    if not available and hip:
+        return f"PyTorch {torch.__version__} is a ROCm build and finds no GPU. Is the driver loaded, and may this user open it?"
+    if not available and not cuda:
+        return f"PyTorch {torch.__version__} is a CPU-only build. Install a build with CUDA: https://pytorch.org/get-started/locally/"
+    if not available:
+        try:
+            torch.cuda.init()
+            why = "no CUDA GPU is visible"
+        except Exception as error:
+            why = " ".join(str(error).split())
+        if "too old" in why:
+            return f"The NVIDIA driver is older than PyTorch {torch.__version__} (CUDA {cuda}) needs. Update the driver, or install a build for an older CUDA."
+        return f"PyTorch {torch.__version__} (CUDA {cuda}) finds no NVIDIA GPU or driver here. Check nvidia-smi and CUDA_VISIBLE_DEVICES."
+    if not 0 <= device < torch.cuda.device_count():
+        return f"There is no GPU number {device}: PyTorch sees {torch.cuda.device_count()}."
+    name, (major, minor) = torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)
+    if not hip and major < 8:
+        return f"{name} has compute capability {major}.{minor}; the flash kernel needs 8.0 (Ampere) or newer. Older cards have SDPA's memory-efficient backend, in fp16."
+    try:
+        a = torch.ones(16, 16, dtype=torch.bfloat16, device=f"cuda:{device}")
+        ok = (a @ a).sum().item() == 4096
+    except Exception as error:
+        why = " ".join(str(error).split())[:120]
+        built = " ".join(torch.cuda.get_arch_list())
+        return f"{name} ({major}.{minor}) runs no kernel of PyTorch {torch.__version__}, built for {built}: {why}. Install a build that names this card."
+    return None if ok else f"{name} computes a wrong 16 x 16 matmul: the installation or the card is broken."
+
+
+def main(argv=None):
+    """Command line. Exit status 2 and one line on stderr where it cannot run."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", type=int, default=0, metavar="N", help="the GPU, as PyTorch counts them (0)")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    if options.child:
+        counted_child(options.child, options.device)
+        return 0
+    problem = gpu_problem(options.device)
+    if problem:
+        return stop(problem)
+    import torch
+
+    if torch.version.hip:
+        return stop("ncu counts on NVIDIA GPUs only, and this is a ROCm build.")
+    torch.cuda.set_device(options.device)
+    try:
+        print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, ncu {version_of(find_ncu())}", flush=True)
+        check()
+        print("check: naive, flash and cuDNN agree with fp64 attention, with and without mask\n", flush=True)
+        print("\n" + footer(values(report(measure()))), flush=True)
+    except NoCounters as why:
+        return stop(str(why))
+    return 0
+
+
+def stop(why):
+    print(why, file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,532 @@
+"""examples/hbm_traffic.py without a GPU: its models, its reading of ncu, its refusals; and the committed H200 result against the models."""
+
+import functools
+import inspect
+import json
+import math
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+import torch
+
+import hbm_traffic as lab
+import io_counter
+
+EXAMPLES = Path(lab.__file__).resolve().parent
+METRICS = lab.metrics_of(9)
+FLASH = ("void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<(int)128, (int)128, (int)64, (int)4, (bool)0, (bool)0, "
+         "cutlass::bfloat16_t, pytorch_flash::Flash_kernel_traits<(int)128, (int)128, (int)64, (int)4, cutlass::bfloat16_t>>, (bool)0, (bool)0, "
+         "(bool)0, (bool)0, (bool)1, (bool)1, (bool)0, (bool)0>(pytorch_flash::Flash_fwd_params)")
+CUDNN = "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x128_4x1x1_cga1x1x1_kernel0_0"
+SPIN = "at::cuda::<unnamed>::spin_kernel(long)"
+SOFTMAX = "void at::native::<unnamed>::cunn_SoftMaxForwardSmem<(int)8, c10::BFloat16, float, c10::BFloat16, at::native::<unnamed>::SoftMaxForwardEpilogue, long>(T4 *, const T2 *, T6)"
+SHAPE = {"B": 1, "heads": 28, "S": 4096, "d": 128}
+
+
+# The models.
+
+
+def test_the_numbers_of_the_lesson():
+    naive = [lab.dram_model(step, **SHAPE) for step in lab.step_names("naive", False)]
+    assert sum(read for read, _ in naive) == 2_906_652_672 and sum(write for _, write in naive) == 2_847_932_416
+    assert lab.floor_bytes(**SHAPE) == 117_440_512
+    assert sum(lab.dram_model("flash", **SHAPE)) == 117_440_512 + 4 * 28 * 4096
+    assert sum(lab.dram_model("cudnn", **SHAPE)) == 117_440_512
+    assert lab.sm_model((128, 64), **SHAPE, causal=False) == 28 * 2 * (32 * 2 * 4096 * 128 + 2 * 4096 * 128) == 1_937_768_448
+
+
+@pytest.mark.parametrize("S", lab.LENGTHS)
+def test_naive_over_the_floor_is_one_plus_a_round_trip_and_a_half_in_s_over_d(S):
+    shape = {**SHAPE, "S": S}
+    naive = sum(sum(lab.dram_model(step, **shape)) for step in lab.step_names("naive", False))
+    assert naive / lab.floor_bytes(**shape) == 1 + 1.5 * S / 128
+    masked = sum(sum(lab.dram_model(step, **shape)) for step in lab.step_names("naive", True))
+    assert masked - naive == 2 * 28 * S * S * 2 + S * S                # a fourth round trip, and the mask itself
+
+
+def test_the_tile_model_is_that_of_io_counter():
+    assert inspect.getsource(lab.flash_traffic) == inspect.getsource(io_counter.flash_traffic), (
+        "flash_traffic differs: its home is io_counter.py, copy it from there"
+    )
+    assert lab.sm_model(None, **SHAPE, causal=False) is None
+
+
+@pytest.mark.parametrize("name, block, tile", [
+    (FLASH, 128, (128, 64)),
+    (FLASH.replace("(int)", ""), 128, (128, 64)),
+    (FLASH.replace("flash_fwd_kernel<", "flash_fwd_splitkv_kernel<").replace("(int)128, (int)128, (int)64", "(int)128, (int)64, (int)128"), 128, (64, 128)),
+    (CUDNN, 384, (128, 128)),
+    (CUDNN.replace("64x128x128", "64x64x128"), 512, (192, 64)),
+    ("cudnn_generated_fort_native_sdpa_sm80_flash_fprop_f16_knob_3_128x64x128_4x1x1_kernel0_0", 128, (128, 64)),
+    (SOFTMAX, 1024, None),
+    ("nvjet_tst_128x256_64x4_1x2_h_bz_coopA_NTT", 384, None),
+    ("", 1, None),
+])
+def test_tiles_are_read_from_names(name, block, tile):
+    assert lab.tile_of(lab.tidy(name), block) == tile
+
+
+def test_keys_and_values_of_the_heads_at_work():
+    grid, sms = 32 * 28, 132                                           # S = 4096: 32 tiles a head, two blocks on each of 132 SMs
+    waves = round(grid / (2 * sms), 2)
+    assert lab.kv_at_work((128, 64), grid, waves, sms, **SHAPE) == 9 * 2 * 4096 * 128 * 2
+    assert lab.kv_at_work((128, 64), 132, 1, sms, **SHAPE) == 5 * 2 * 4096 * 128 * 2          # a persistent grid
+    assert lab.kv_at_work((128, 64), 10, 0.04, sms, **{**SHAPE, "S": 16384}) == 2 * 16384 * 128 * 2
+    assert lab.kv_at_work((128, 64), 8 * 28, 0.85, sms, **{**SHAPE, "S": 1024}) == 28 * 2 * 1024 * 128 * 2   # all heads at once
+    assert lab.kv_at_work(None, grid, waves, sms, **SHAPE) is None and lab.kv_at_work((128, 64), grid, None, sms, **SHAPE) is None
+
+
+# What ncu says.
+
+BASE = {"dram_read": ("90600000", "byte"), "dram_write": ("25400000", "byte"), "sm_read": ("1908000000", "byte"), "l2": ("2340000000", "byte"),
+        "ns": ("706,000", "ns"), "tex_read": ("59,000,000", "sector"), "tex_write": ("932000", "sector"), "waves": ("3.39", "")}
+SCALED = {"dram_read": ("90.60", "Mbyte"), "dram_write": ("25,400.00", "Kbyte"), "sm_read": ("1.908", "Gbyte"), "l2": ("2.34", "GB"),
+          "ns": ("706.00", "usecond"), "tex_read": ("59.000", "Msector"), "tex_write": ("932.00", "Ksector"), "waves": ("3.39", "")}
+SEEN = {"dram_read": 90_600_000, "dram_write": 25_400_000, "sm_read": 1_908_000_000, "l2": 2_340_000_000, "ns": 706_000,
+        "tex_read": 59_000_000, "tex_write": 932_000, "waves": 3.39}
+HEAD = ["ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size", "Device", "CC"]
+
+
+def quoted(*cells):
+    return ",".join('"' + str(cell).replace('"', '""') + '"' for cell in cells)
+
+
+def head_of(number, name, grid="(32, 1, 28)", block="(128, 1, 1)"):
+    return [number, 4711, "python3.12", "127.0.0.1", name, 1, 7, block, grid, 0, "9.0"]
+
+
+def raw(kernels, metrics=METRICS):
+    """The raw page: one column a metric, sorted by name, the units in the line below. kernels: [(name, {our name: (number, unit)})]."""
+    names = sorted(metrics, key=metrics.get)
+    units = {name: next(values[name][1] for _, values in kernels) for name in names}
+    rows = [quoted(*head_of(i, name), *(values[key][0] for key in names)) for i, (name, values) in enumerate(kernels)]
+    return "\n".join([quoted(*HEAD, *(metrics[name] for name in names)), quoted(*[""] * len(HEAD), *(units[name] for name in names)), *rows])
+
+
+def details(kernels, metrics=METRICS):
+    """The details page: one line a metric."""
+    rows = [quoted(*head_of(i, name), "Command line profiler metrics", metrics[key], values[key][1], values[key][0])
+            for i, (name, values) in enumerate(kernels) for key in metrics]
+    return "\n".join([quoted(*HEAD, "Section Name", "Metric Name", "Metric Unit", "Metric Value"), *rows])
+
+
+@pytest.mark.parametrize("page", [raw, details])
+@pytest.mark.parametrize("values", [BASE, SCALED], ids=["base", "scaled"])
+def test_both_pages_and_all_units_are_read(page, values):
+    text = ('==PROF== Connected to process 4711 (/usr/bin/python3.12)\nsome "line" of the program\n'
+            f'==PROF== Profiling "flash" - 0: 0%....50%....100% - 1 pass\n{page([(SPIN, values), (FLASH, values)])}\n==PROF== Disconnected')
+    spin, flash = lab.read_csv(text, METRICS)
+    assert spin["name"] == "at::cuda::spin_kernel(long)"
+    assert {name: flash[name] for name in SEEN} == pytest.approx(SEEN)
+    assert flash["grid"] == [32, 1, 28] and flash["block"] == [128, 1, 1]
+    assert "Flash_fwd_kernel_traits<128, 128, 64, 4, false, false," in flash["name"] and "(int)" not in flash["name"]
+
+
+def test_whole_numbers_stay_whole():
+    assert [type(value) for value in (lab.number("1,024", "byte"), lab.number("1.5", "Kbyte"), lab.number("3.39", ""))] == [int, int, float]
+
+
+def test_what_is_not_counted_is_none_and_unknown_units_are_an_error():
+    assert lab.number("n/a", "byte") is None and lab.number("", "") is None and lab.number("nan", "byte") is None
+    with pytest.raises(ValueError, match="'furlong'"):
+        lab.number("3", "furlong")
+
+
+def test_nothing_is_read_from_a_log_without_a_table():
+    assert lab.read_csv("==PROF== Connected\n==ERROR== no\nhello", METRICS) == []
+
+
+def test_names_read_like_those_of_the_profiler():
+    assert lab.tidy(SOFTMAX).startswith("void at::native::cunn_SoftMaxForwardSmem<8, c10::BFloat16,")
+    assert lab.short(lab.tidy(SOFTMAX)) == "cunn_SoftMaxForwardSmem" and lab.short(lab.tidy(FLASH)) == "flash_fwd_kernel"
+    assert lab.tidy("f<(bool)1, (unsigned int)4, (int)-1>(int)") == "f<true, 4, -1>(int)"
+
+
+@pytest.mark.parametrize("major, read", [(8, "dram__bytes_read.sum"), (9, "dram__bytes_read.sum"), (10, "dram__bytes_read.sum"), (12, "dram__bytes_op_read.sum")])
+def test_metrics_have_the_names_of_the_generation(major, read):
+    metrics = lab.metrics_of(major)
+    assert metrics["dram_read"] == read and set(lab.COUNTED) | {"waves"} == set(metrics)
+
+
+# From kernels to rows. The stand-in for a GPU: every counter is what the models say, times a factor.
+
+
+def kernels_of(step, case, factor=1.0):
+    """What a perfect GPU would count for one step, as (name, grid, values)."""
+    shape = {name: case[name] for name in ("B", "heads", "S", "d")}
+    read, write = lab.dram_model(step, **shape)
+    name = {"flash": FLASH, "cudnn": CUDNN, "softmax": SOFTMAX}.get(step, f"nvjet_{step}_NTT")
+    tile = {"flash": (128, 64), "cudnn": (128, 128)}.get(step)
+    moved = lab.sm_model(tile, **shape, causal=case["causal"]) if tile else read + write
+    write_sectors = write // 32
+    sm_read = moved - shape["B"] * shape["heads"] * shape["S"] * shape["d"] * 2 if tile else read
+    return name, {
+        "dram_read": round(read * factor), "dram_write": round(write * factor), "sm_read": sm_read, "l2": round(moved * 1.2),
+        "ns": round((read + write) / 4000), "tex_read": sm_read // 32, "tex_write": write_sectors, "waves": 3.39}
+
+
+def a_run(cases, status=lambda case: "ok", factors=(0.99, 1.0, 1.02)):
+    """(kernels, what the child would have written) for these cases."""
+    kernels, found = [], []
+    for case in cases:
+        names = lab.step_names(case["impl"], case["causal"])
+        runs = len(factors) if status(case) == "ok" else 1 if status(case) == "oom" else 0
+        steps = (names if status(case) == "ok" else names[:2]) * runs
+        found.append({"case": case, "steps": steps, "status": status(case)})
+        for i, step in enumerate(steps):
+            kernels.append((SPIN, {name: 7 for name in METRICS}))
+            if status(case) == "ok" or i == 0:
+                kernels.append(kernels_of(step, case, factors[i // len(names)]))
+    return kernels, found
+
+
+def as_read(kernels):
+    block = lambda name: [384, 1, 1] if name == CUDNN else [128, 1, 1]
+    return [{"name": lab.tidy(name), "grid": [32, 1, 28], "block": block(name), **values} for name, values in kernels]
+
+
+def pick(rows, **fields):
+    (row,) = [row for row in rows if all(row[name] == value for name, value in fields.items())]
+    return row
+
+
+def test_rows_have_medians_models_and_the_kernel():
+    kernels, found = a_run(lab.cases())
+    rows = lab.rows_of(as_read(kernels), found, 1, 132, 60 * 2**20, "2025.3.1.0")
+    assert [row["part"] for row in rows] == ["total"] * 30 + ["kernel"] * (5 * (4 + 1 + 1) + 5 * (5 + 1 + 1))
+    naive = pick(rows, part="total", impl="naive", S=4096, causal=False)
+    assert naive["read_bytes"] == 2_906_652_672 and naive["off_pct"] == pytest.approx(0) and naive["floor_ratio"] == pytest.approx(49)
+    assert naive["spread_pct"] == pytest.approx(3) and naive["runs"] == 3 and naive["kernels"] == 4
+    assert naive["kernel"] == "nvjet_scores_NTT + nvjet_scale_NTT + cunn_SoftMaxForwardSmem + nvjet_output_NTT" and naive["Br"] is None
+    flash = pick(rows, part="total", impl="flash", S=4096, causal=False)
+    assert (flash["Br"], flash["Bc"], flash["grid"], flash["block"]) == (128, 64, "32x1x28", 128)
+    assert flash["sm_model_bytes"] == 1_937_768_448 and flash["sm_off_pct"] == pytest.approx(100 * 4 * 28 * 4096 / 1_937_768_448)   # the lse
+    assert flash["l2_off_pct"] == pytest.approx(20) and flash["dram_gbps"] == pytest.approx(4000, rel=1e-3)
+    assert flash["ms_min"] <= flash["ms"] <= flash["ms_max"] and flash["kernel"] == lab.tidy(FLASH)
+    cudnn = pick(rows, part="total", impl="cudnn", S=4096, causal=True)
+    assert (cudnn["Br"], cudnn["Bc"]) == (128, 128) and cudnn["sm_off_pct"] == pytest.approx(0)
+    softmax = pick(rows, part="kernel", step="softmax", S=8192, causal=True)
+    assert softmax["model_read_mib"] == softmax["model_write_mib"] == 28 * 8192**2 * 2 / 2**20 and softmax["kernels"] == 1
+    assert {row["status"] for row in rows} == {"ok"} and all(row["kernel"] for row in rows)
+    assert len({tuple(row) for row in rows}) == 1, "every row has the same columns"
+    json.dumps(rows, allow_nan=False)
+
+
+def test_values_say_where_flash_leaves_the_floor():
+    cases = [case for case in lab.cases() if case["S"] >= 4096]
+    kernels, found = a_run(cases, factors=(1.0, 1.0, 1.0))
+    rows = lab.rows_of(as_read(kernels), found, 1, 132, 60 * 2**20, "2025.3.1.0")
+    for row in rows:
+        if row["impl"] == "flash" and row["S"] == 16384:
+            row["read_off_pct"] = 21.0
+    found = lab.values(rows)
+    assert found["flash_leaves_floor_S"] == 16384 and found["cudnn_leaves_floor_S"] is None and found["flash_causal_leaves_floor_S"] == 16384
+    assert found["naive_read_gb"] == pytest.approx(2.9067, abs=1e-3) and found["ratio_predicted"] == 49 and found["ratio"] == pytest.approx(49, rel=5e-3)
+    assert found["flash_sm_model_gb"] == pytest.approx(1.9378, abs=1e-3) and found["passes"] == 1 and found["ncu"] == "2025.3.1.0"
+    assert found["naive_off_pct"] == pytest.approx(0) and found["flash_Br"] == 128 and found["floor_gb"] == 0.117440512
+    assert "49.0" in lab.footer(found) and lab.footer(found).isascii()
+
+
+def test_values_of_no_row_are_none():
+    found = lab.values([])
+    assert found["ratio"] is None and found["naive_off_pct"] is None and lab.footer(found)
+
+
+def test_out_of_memory_and_refusals_are_rows():
+    status = lambda case: "oom" if case["impl"] == "naive" and case["S"] == 16384 else "refused" if case["impl"] == "cudnn" else "ok"
+    kernels, found = a_run(lab.cases(), status)
+    rows = lab.rows_of(as_read(kernels), found, 1, 132, None)
+    oom = pick(rows, part="total", impl="naive", S=16384, causal=False)
+    assert oom["status"] == "oom" and oom["kernel"] is None and oom["dram_mib"] is None and oom["model_mib"] > 80_000
+    assert pick(rows, part="total", impl="cudnn", S=1024, causal=False)["status"] == "refused"
+    assert pick(rows, part="total", impl="flash", S=16384, causal=True)["off_pct"] == pytest.approx(0)   # what follows is not shifted
+    assert not [row for row in rows if row["part"] == "kernel" and row["impl"] == "cudnn"]
+    assert "oom" in lab.line(oom) and len({tuple(row) for row in rows}) == 1
+
+
+def test_a_second_kernel_in_a_step_is_added_and_named():
+    (case,) = [case for case in lab.cases() if case["impl"] == "flash" and case["S"] == 4096 and not case["causal"]]
+    kernels, found = a_run([case], factors=(1.0,))
+    kernels.append(("void at::native::fill<(int)4>(int)", {name: 32 if name != "waves" else 0.01 for name in METRICS}))
+    row = pick(lab.rows_of(as_read(kernels), found, 1, 132, None), part="kernel")
+    assert row["kernels"] == 2 and row["kernel"] == "flash_fwd_kernel + fill" and row["Br"] == 128 and row["sm_off_pct"] < 0.1
+
+
+def test_a_wrong_number_of_marks_or_a_silent_step_is_an_error():
+    kernels, found = a_run(lab.cases()[:1])
+    with pytest.raises(RuntimeError, match="11 marks, and 12"):
+        lab.rows_of(as_read(kernels[2:]), found, 1, 132, None)
+    with pytest.raises(RuntimeError, match="launched no kernel"):
+        lab.rows_of(as_read([kernels[0], *kernels[2:]]), found, 1, 132, None)
+
+
+def test_the_table_is_ascii_and_lines_up(capsys):
+    kernels, found = a_run(lab.cases())
+    lab.report(lab.rows_of(as_read(kernels), found, 1, 132, 60 * 2**20, "2025.3.1.0"))
+    out = capsys.readouterr().out
+    assert out.isascii() and "None" not in out
+    lines = out.splitlines()
+    assert len(lines) == 3 + 30 + 3 + 4 + 5 + 2 * 2, out              # headers, totals, and the single steps of one length
+    for title, width in ((lines[2], 6), (lines[2], 14)):
+        assert title[:width].strip() and lines[3][:width].strip()
+    assert lines[3].index("nvjet_scores") == lines[2].index("kernel")
+    assert lines[35].split()[-1] == "kernel" and lines[36].index("nvjet_scores") == lines[35].index("kernel")
+
+
+# ncu itself, played by a script.
+
+NCU = '''#!{python}
+import json, os, sys
+sys.path.insert(0, {tests!r}); sys.path.insert(0, {examples!r})
+sys.dont_write_bytecode = True
+if "--version" in sys.argv:
+    print("NVIDIA (R) Nsight Compute Command Line Profiler\\nVersion 2025.3.1.0 (build 36398880) (public-release)")
+    sys.exit()
+open({notes!r}, "w").write(json.dumps([sys.argv[1:], os.environ["LC_ALL"]]))
+value = lambda name: sys.argv[sys.argv.index(name) + 1]
+{body}
+'''
+GOOD = '''
+import test_hbm_traffic as play
+kernels, found = play.a_run(play.lab.cases())
+values = [(name, {key: (f"{number:,}", "") for key, number in counted.items()}) for name, counted in kernels]
+with open(value("--log-file"), "w") as log:
+    print('==PROF== Profiling "spin_kernel" - 0: 0%....50%....100% - 1 pass', play.raw(values), sep="\\n", file=log)
+with open(value("--child"), "w") as out:
+    out.writelines(json.dumps(entry) + "\\n" for entry in found)
+'''
+
+
+@pytest.fixture
+def ncu(tmp_path, monkeypatch):
+    """A function that puts a stand-in for ncu on PATH, with this body; the note of how it was called is in tmp_path/notes."""
+    def put(body):
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        script = folder / "ncu"
+        script.write_text(NCU.format(python=sys.executable, tests=str(Path(__file__).parent), examples=str(EXAMPLES), notes=str(tmp_path / "notes"), body=body))
+        script.chmod(script.stat().st_mode | stat.S_IXUSR)
+        monkeypatch.setenv("PATH", str(folder))
+        return script
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    card = types.SimpleNamespace(major=9, multi_processor_count=132, L2_cache_size=60 * 2**20)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: card)
+    return put
+
+
+def test_measure_through_ncu(ncu, tmp_path):
+    ncu(GOOD)
+    rows = list(lab.measure())
+    assert len(rows) == 30 + 65 and rows[0]["passes"] == 1 and rows[0]["ncu"] == "2025.3.1.0" and rows[0]["l2_cache_mib"] == 60
+    assert pick(rows, part="total", impl="naive", S=4096, causal=False)["read_bytes"] == 2_906_652_672
+    arguments, locale = json.loads((tmp_path / "notes").read_text())
+    said = " ".join(arguments)
+    for option in ("--csv", "--page raw", "--print-units base", "--replay-mode kernel", "--cache-control all", "--clock-control none",
+                   "--profile-from-start off", "--target-processes all", "dram__bytes_read.sum", "lts__t_bytes.sum", "--child", "--device 0"):
+        assert option in said, option
+    assert locale == "C"
+
+
+REFUSALS = {
+    "permission": ('print("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters on the target device 0.")',
+                   "SYS_ADMIN"),
+    "permission, in the log": ('open(value("--log-file"), "w").write("==ERROR== ERR_NVGPUCTRPERM - The user")', "NVreg_RestrictProfilingToAdminUsers=0"),
+    "nothing counted": ('print("==WARNING== No kernels were profiled.")', "after 0 kernels"),
+    "library missing": ('print("==ERROR== Failed to initialize the profiler: LibraryNotLoaded"); sys.exit(1)', "status 1 after 0 kernels: Failed to initialize"),
+    "child failed": ('print("Traceback\\nAssertionError: what went wrong"); sys.exit(3)', "AssertionError: what went wrong"),
+    "metric unknown": (GOOD.replace('(f"{number:,}", "")', '("n/a" if key == "dram_read" else f"{number:,}", "")'), "does not count dram__bytes_read.sum"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_what_ncu_cannot_count_is_said_in_one_line(ncu, name, monkeypatch, capsys):
+    body, expected = REFUSALS[name]
+    ncu(body)
+    monkeypatch.setattr(lab, "gpu_problem", lambda device: None)
+    monkeypatch.setattr(lab, "check", lambda: None)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA H200")
+    assert lab.main([]) == 2
+    err = [text for text in capsys.readouterr().err.splitlines() if "no row appears" not in text]
+    assert len(err) == 1 and expected in err[0]
+
+
+def test_without_ncu_it_says_how_to_get_it(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    monkeypatch.setattr(lab, "gpu_problem", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA H200")
+    assert lab.main([]) == 2
+    assert capsys.readouterr().err == lab.NO_NCU + "\n"
+
+
+def test_alone_in_a_folder_without_a_gpu_it_refuses_in_one_line(tmp_path):
+    shutil.copy(EXAMPLES / "hbm_traffic.py", tmp_path)
+    done = subprocess.run([sys.executable, "hbm_traffic.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
+    assert done.returncode == 2 and done.stdout == "" and len(done.stderr.splitlines()) == 1
+
+
+# The child, on a CPU with a stand-in for the marks.
+
+
+@pytest.fixture
+def on_cpu(monkeypatch):
+    """What the child asks of CUDA, noted in a list."""
+    calls = []
+    for name in ("synchronize", "set_device"):
+        monkeypatch.setattr(torch.cuda, name, lambda *args: None)
+    monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: calls.append("mark"))
+    monkeypatch.setattr(torch.cuda.profiler, "start", lambda: calls.append("start"))
+    monkeypatch.setattr(torch.cuda.profiler, "stop", lambda: calls.append("stop"))
+    monkeypatch.setattr(lab, "LENGTHS", (16, 32))
+    original = lab.inputs
+    monkeypatch.setattr(lab, "inputs", lambda shape, device="cpu": original(shape, "cpu"))
+    return calls
+
+
+@pytest.mark.parametrize("impl, causal", [("naive", False), ("naive", True), ("flash", False), ("flash", True)])
+def test_each_step_is_marked_before_it_runs(on_cpu, impl, causal):
+    steps = []
+    assert lab.run_counted({**lab.QWEN, "impl": impl, "S": 32, "causal": causal}, steps)
+    assert steps == lab.step_names(impl, causal) * lab.RUNS
+    assert on_cpu == ["start"] + ["mark"] * len(steps) + ["stop"]
+
+
+def test_the_child_writes_a_line_a_case(on_cpu, tmp_path):
+    lab.counted_child(tmp_path / "cases.jsonl", 0)                     # cuDNN does not run on a CPU: refused
+    found = [json.loads(text) for text in (tmp_path / "cases.jsonl").read_text().splitlines()]
+    assert [entry["case"] for entry in found] == lab.cases() and len(found) == 12
+    assert {entry["status"] for entry in found if entry["case"]["impl"] == "cudnn"} == {"refused"}
+    assert all(entry["steps"] == lab.step_names(entry["case"]["impl"], entry["case"]["causal"]) * lab.RUNS for entry in found if entry["status"] == "ok")
+    assert on_cpu.count("mark") == sum(len(entry["steps"]) for entry in found)
+
+
+def test_a_case_that_runs_out_of_memory_stops_the_profiler_and_is_said(on_cpu, tmp_path, monkeypatch):
+    def full(q, k, v, causal=False, future=None):
+        yield "scores"
+        if on_cpu and on_cpu[-1] == "mark":
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        yield "scale"
+
+    monkeypatch.setitem(lab.STEPS, "naive", full)
+    lab.counted_child(tmp_path / "cases.jsonl", 0)
+    found = [json.loads(text) for text in (tmp_path / "cases.jsonl").read_text().splitlines()]
+    assert {(entry["status"], tuple(entry["steps"])) for entry in found if entry["case"]["impl"] == "naive"} == {("oom", ("scores",))}
+    assert on_cpu.count("start") == on_cpu.count("stop")
+
+
+# The check.
+
+
+def test_check_accepts_what_is_right():
+    lab.check(device="cpu")
+    lab.check(lambda q, k, v, causal: lab.through(lab.naive_steps(q, k, v, causal)), device="cpu")
+
+
+def attention(q, k, v, causal, scale=128**-0.5, diagonal=1, normalise=True):
+    s = q.float() @ k.float().mT * scale
+    if causal:
+        s = s.masked_fill(torch.ones(s.shape[2:], dtype=torch.bool).triu(diagonal), -math.inf)
+    p = s.softmax(-1) if normalise else torch.exp(s - s.amax(-1, keepdim=True))
+    return (p @ v.float()).to(q.dtype)
+
+
+WRONG = {
+    "mask ignored": lambda q, k, v, causal: attention(q, k, v, False),
+    "own key hidden": lambda q, k, v, causal: attention(q, k, v, causal, diagonal=0).nan_to_num(),
+    "one key too many": lambda q, k, v, causal: attention(q, k, v, causal, diagonal=2),
+    "no division by sqrt(d)": lambda q, k, v, causal: attention(q, k, v, causal, scale=1),
+    "not normalised": lambda q, k, v, causal: attention(q, k, v, causal, normalise=False),
+    "heads swapped": lambda q, k, v, causal: attention(q, k.flip(1), v.flip(1), causal),
+    "last key dropped": lambda q, k, v, causal: attention(q, torch.cat([k[:, :, :-1], k[:, :, -2:-1]], 2), v, causal),
+    "NaN": lambda q, k, v, causal: attention(q, k, v, causal) * math.nan,
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_check_rejects(name):
+    lab.check(attention, device="cpu", S=64)
+    with pytest.raises(AssertionError):
+        lab.check(WRONG[name], device="cpu", S=64)
+
+
+def test_check_rejects_a_wrong_naive(monkeypatch):
+    original = lab.naive_steps
+    monkeypatch.setattr(lab, "naive_steps", lambda q, k, v, causal: original(q, k, v, False))
+    with pytest.raises(AssertionError, match="naive is not attention"):
+        lab.check(device="cpu", S=64)
+
+
+# What was measured on the H200, against the models. These tests read the committed result.
+
+RESULT = EXAMPLES / "results" / "nvidia-h200" / "hbm_traffic.json"
+
+
+@functools.cache
+def result():
+    assert RESULT.is_file(), "not measured yet: python examples/run.py hbm_traffic on an H200"
+    return json.loads(RESULT.read_text("utf-8"))
+
+
+def totals(impl, *causal):
+    return [row for row in result()["rows"] if row["part"] == "total" and row["impl"] == impl and row["causal"] in (causal or (False, True))]
+
+
+def test_the_result_is_whole():
+    rows = result()["rows"]
+    assert [(row["impl"], row["S"], row["causal"]) for row in rows if row["part"] == "total"] == [(c["impl"], c["S"], c["causal"]) for c in lab.cases()]
+    assert {row["status"] for row in rows} == {"ok"} and all(row["kernel"] for row in rows)
+    assert {row["passes"] for row in rows} == {1}, "the counters took more than one pass: kernels were replayed"
+    assert result()["values"] == lab.values(rows)
+
+
+def test_the_models_in_the_result_are_those_of_the_program():
+    for row in result()["rows"]:
+        shape = {name: row[name] for name in ("B", "heads", "S", "d")}
+        steps = lab.step_names(row["impl"], row["causal"]) if row["step"] == "all" else [row["step"]]
+        assert row["model_bytes"] == sum(sum(lab.dram_model(step, **shape)) for step in steps)
+        assert row["floor_bytes"] == lab.floor_bytes(**shape)
+        if row["impl"] != "naive":
+            assert (row["Br"], row["Bc"]) == lab.tile_of(row["kernel"], row["block"])
+            assert row["sm_model_bytes"] == lab.sm_model((row["Br"], row["Bc"]), **shape, causal=row["causal"])
+
+
+def test_naive_is_within_5_percent_of_its_round_trips():
+    off = {(row["S"], row["causal"]): row["off_pct"] for row in totals("naive") if row["S"] >= 4096}
+    assert len(off) == 6 and max(map(abs, off.values())) <= 5, off
+
+
+def test_every_step_of_naive_is_within_5_percent():
+    rows = [row for row in result()["rows"] if row["part"] == "kernel" and row["impl"] == "naive" and row["S"] >= 4096]
+    off = {(row["S"], row["causal"], row["step"]): row["off_pct"] for row in rows}
+    assert len(off) == 3 * 4 + 3 * 5 and max(map(abs, off.values())) <= 5, off
+
+
+def test_flash_reads_the_floor_and_leaves_it():
+    off = {row["S"]: row["read_off_pct"] for row in totals("flash", False)}
+    leaves = result()["values"]["flash_leaves_floor_S"]
+    assert leaves is not None and leaves > 4096, off
+    assert all((abs(percent) <= 5) == (S < leaves) for S, percent in off.items()), off
+    for row in totals("flash", False):
+        assert row["write_mib"] <= 1.05 * row["model_write_mib"]       # what stays dirty in L2 is missing, nothing comes on top
+        assert row["model_write_mib"] - row["write_mib"] <= row["l2_cache_mib"]
+
+
+def test_the_tile_model_holds_between_sms_and_l2():
+    for row in totals("flash"):
+        assert row["grid"] == f"{math.ceil(row['S'] / row['Br'])}x1x28", "the tile of the name is not that of the grid"
+        assert abs(row["sm_off_pct"]) <= 5, (row["S"], row["causal"], row["sm_off_pct"])
+        assert abs(row["l2_off_pct"]) <= 30, (row["S"], row["causal"], row["l2_off_pct"])
+
+
+def test_the_ratio_of_the_lesson():
+    found = result()["values"]
+    assert found["ratio"] == pytest.approx(found["ratio_predicted"], rel=0.05)
+    assert found["spread_pct"] <= 5
