@@ -6,7 +6,8 @@ import fences
 import pytest
 from conftest import LANGUAGES, TOP
 
-PAGES = [f"{lang}/{'' if name == 'index' else name + '/'}" for lang in LANGUAGES for name in ("index", "lesson", "glossary", "decisions")]
+NAMES = sorted(path.stem for path in (TOP / "docs" / "en").glob("*.md"))
+PAGES = [f"{lang}/{'' if name == 'index' else name + '/'}" for lang in LANGUAGES for name in NAMES]
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
