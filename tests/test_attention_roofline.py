@@ -191,10 +191,10 @@ class Event:
 @pytest.fixture
 def fake_gpu(monkeypatch):
     """torch.cuda as far as the labs use it, on the CPU: a card of 132 multiprocessors and 64 KiB of L2."""
-    calls = types.SimpleNamespace(slept=[], released=0)
+    calls = types.SimpleNamespace(slept=[], log=[])
     card = types.SimpleNamespace(L2_cache_size=2**16, multi_processor_count=132)
     for name, fake in {
-        "Event": Event, "synchronize": lambda *a: None, "_sleep": calls.slept.append, "current_device": lambda: 0, "empty_cache": lambda: None,
+        "Event": Event, "synchronize": lambda *a: None, "_sleep": calls.slept.append, "current_device": lambda: 0, "empty_cache": lambda: calls.log.append("released"),
         "get_device_properties": lambda device: card, "reset_peak_memory_stats": lambda: None,
         "memory_stats": lambda: {"requested_bytes.all.current": 1000, "requested_bytes.all.peak": 5000},
     }.items():
@@ -255,6 +255,13 @@ def test_out_of_memory_is_a_row_and_the_others_go_on(small, monkeypatch):
         ("naive", 16): "ok", ("flash", 16): "ok", ("cudnn", 16): "refused", ("naive", 32): "oom", ("flash", 32): "ok", ("cudnn", 32): "refused"}
     flash = next(row for row in rows if (row["impl"], row["S"]) == ("flash", 32))
     assert flash["ms"] > 0 and flash["speedup"] is flash["rel_err"] is None
+
+
+def test_what_naive_leaves_in_the_allocator_is_handed_back_before_others_keep_an_output(small, monkeypatch):
+    original = lab.clocked
+    monkeypatch.setattr(lab, "clocked", lambda impl, *rest: small.log.append(impl) or original(impl, *rest))
+    list(lab.attention_rows("grid", {**lab.QWEN, "S": 16}, CEILINGS))
+    assert small.log[:4] == ["released", "naive", "released", "flash"]
 
 
 def test_a_wrong_kernel_stops_the_run(small, monkeypatch):
