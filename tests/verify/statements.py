@@ -217,6 +217,11 @@ STATEMENTS = [
         "完整的注意力配置是 `--attention-config`，简写 `-ac`。",
         flags(ARGS, "EngineArgs.add_cli_args", "--attention-config"), ["--attention-config", "-ac"]),
     Statement(
+        "flag-sets", "choose",
+        "The flag's value becomes `AttentionConfig.backend`.",
+        "该参数的值会成为 `AttentionConfig.backend`。",
+        code(ARGS, "EngineArgs.create_engine_config", "attention_config.backend = AttentionConfig.validate_backend_before(self.attention_backend)")),
+    Statement(
         "flags-exclusive", "choose",
         "Naming a backend in both is an error.",
         "两处同时指定后端会报错。",
@@ -268,14 +273,25 @@ STATEMENTS = [
         "选择器把配置的后端交给平台，由平台决定。",
         code(SELECTOR, "get_attn_backend", "backend = attention_config.backend", "_cached_get_attn_backend")),
     Statement(
+        "class-loaded", "choose",
+        "The platform answers with a class path, and the selector imports that class.",
+        "平台返回一个类路径，选择器再导入这个类。",
+        code(SELECTOR, "_cached_get_attn_backend", "current_platform.get_attn_backend_cls", "backend = resolve_obj_by_qualname(attention_cls)")),
+    Statement(
+        "implementation", "choose",
+        "The backend class names its implementation, `FlashAttentionImpl`; each attention layer makes one object of it.",
+        "后端类给出自己的实现类 `FlashAttentionImpl`；每个注意力层创建它的一个实例。",
+        every(code(ATTENTION, "Attention.__init__", "impl_cls = self.attn_backend.get_impl_cls()", "impl_cls"), returns(FA, "FlashAttentionBackend.get_impl_cls")),
+        [["impl_cls = self.attn_backend.get_impl_cls()", "impl_cls"], ["FlashAttentionImpl"]]),
+    Statement(
         "order-default", "choose",
-        "Without a choice, the order of preference on compute capability 8.0, 8.9, 9.0 and 12.0 (models without MLA) starts with FLASH_ATTN.",
-        "不指定时，计算能力 8.0、8.9、9.0 和 12.0 上（非 MLA 模型）的优先顺序以 FLASH_ATTN 开头。",
+        "Without a choice, the order of preference on compute capability 8.0, 8.9, 9.0 and 12.0 (models without MLA) is FLASH_ATTN, FLASHINFER, TRITON_ATTN, FLEX_ATTENTION, TURBOQUANT.",
+        "不指定时，计算能力 8.0、8.9、9.0 和 12.0 上（非 MLA 模型）的优先顺序是 FLASH_ATTN、FLASHINFER、TRITON_ATTN、FLEX_ATTENTION、TURBOQUANT。",
         order(["8.0", "8.9", "9.0", "12.0"]), {card: FLASH_FIRST for card in ("8.0", "8.9", "9.0", "12.0")}),
     Statement(
         "order-sm100", "choose",
-        "On compute capability 10.0 (B200) FLASHINFER comes first.",
-        "计算能力 10.0（B200）上 FLASHINFER 排在最前。",
+        "On compute capability 10.0 (B200) the first two change places: FLASHINFER comes before FLASH_ATTN.",
+        "计算能力 10.0（B200）上前两名对调：FLASHINFER 排在 FLASH_ATTN 之前。",
         order(["10.0"]), {"10.0": FLASHINFER_FIRST}),
     Statement(
         "order-sm100-non-causal", "choose",
@@ -326,8 +342,8 @@ STATEMENTS = [
     # Which FlashAttention.
     Statement(
         "fa-version", "version",
-        "FlashAttention 2 runs on compute capability 8.0, 8.9 and 12.0, version 3 on 9.0, version 4 on 10.0 (head size 128).",
-        "计算能力 8.0、8.9 和 12.0 运行 FlashAttention 2，9.0 运行版本 3，10.0 运行版本 4（head size 128）。",
+        "In a build that holds all three, FlashAttention 2 runs on compute capability 8.0, 8.9 and 12.0, version 3 on 9.0, version 4 on 10.0 (head size 128).",
+        "三个版本都编译在内时，计算能力 8.0、8.9 和 12.0 运行 FlashAttention 2，9.0 运行版本 3，10.0 运行版本 4（head size 128）。",
         fa_version(CARDS), {"8.0": 2, "8.9": 2, "9.0": 3, "10.0": 4, "12.0": 2}),
     Statement(
         "fa-alibi", "version",
@@ -344,7 +360,7 @@ STATEMENTS = [
         "On 10.0 a head size of 256 takes version 2.",
         "10.0 上 head size 为 256 时用版本 2。",
         fa_version(["10.0"], head_size=256), {"10.0": 2},
-        Now("On 10.0 a head size of 256 has a kernel of its own in version 4.", "10.0 上 head size 256 在版本 4 中有专门的内核。", {"10.0": 4})),
+        Now("On 10.0 a head size of 256 has a kernel of its own in version 4.", "10.0 上 head size 256 在版本 4 中有专门的 kernel。", {"10.0": 4})),
     Statement(
         "fa-head-192-sm100", "version",
         "On 10.0 a head size of 192 stays on version 4.",
@@ -410,13 +426,13 @@ STATEMENTS = [
     Statement(
         "write-kernel", "step",
         "Its kernel `reshape_and_cache_flash` scatters each token to its slot.",
-        "其内核 `reshape_and_cache_flash` 把每个 token 写到自己的 slot。",
+        "其 kernel `reshape_and_cache_flash` 把每个 token 写到自己的 slot。",
         code(FA, "FlashAttentionImpl.do_kv_cache_update",
              "reshape_and_cache_flash(key, value, key_cache, value_cache, slot_mapping, self.kv_cache_dtype, layer._k_scale, layer._v_scale)")),
     Statement(
         "write-op", "step",
         "That kernel is a custom operator of vLLM.",
-        "该内核是 vLLM 的自定义算子。",
+        "该 kernel 是 vLLM 的自定义算子。",
         code("vllm/_custom_ops.py", "reshape_and_cache_flash", "torch.ops._C_cache_ops.reshape_and_cache_flash")),
     Statement(
         "forward-call", "step",
@@ -503,6 +519,11 @@ STATEMENTS = [
         branches(INTERFACE, "flash_attn_varlen_func", "fa_version", "block_table"),
         {"2": "torch.ops._vllm_fa2_C.varlen_fwd", "3": "torch.ops._vllm_fa3_C.fwd", "4": "_flash_attn_fwd"}),
     Statement(
+        "gqa", "inner",
+        "Its docstring: k and v may have fewer heads than q, which is GQA.",
+        "文档字符串写明：k、v 的头数可以少于 q，这就是 GQA。",
+        documented(INTERFACE, "flash_attn_varlen_func", "Supports multi-query and grouped-query attention (MQA/GQA) by passing in K, V with fewer heads than Q.")),
+    Statement(
         "kernel-source", "inner",
         "Their source is not in the archive: the build fetches vLLM's fork of flash-attention.",
         "它们的源码不在归档里：构建时会拉取 vLLM 的 flash-attention 分支仓库。",
@@ -551,10 +572,33 @@ STATEMENTS = [
         "FLASH_ATTN 接受 16 的任意倍数。",
         returns(FA, "FlashAttentionBackend.get_supported_kernel_block_sizes"), ["[MultipleOf(16)]"],
         Now("FLASH_ATTN takes any multiple of 16, except on XPU and for two version 4 kernels, which fix 64 or 128 tokens.",
-            "FLASH_ATTN 接受 16 的任意倍数；例外是 XPU 以及版本 4 的两个内核，它们固定为 64 或 128 个 token。",
+            "FLASH_ATTN 接受 16 的任意倍数；例外是 XPU 以及版本 4 的两个 kernel，它们固定为 64 或 128 个 token。",
             [["[MultipleOf(64)]", "[block_size]", "[block_size]", "[MultipleOf(16)]"], ["None", "None", "64", "None"], 128],
             every(returns(FA, "FlashAttentionBackend.get_supported_kernel_block_sizes"), returns(FA, "FlashAttentionBackend._get_sm90_fa4_fp8_kv_block_size"),
                   value(FA_UTILS, "FA4_HD256_PAGE_SIZE")))),
+    Statement(
+        "blocks-from-pool", "paged",
+        "The scheduler asks for blocks when it schedules a request's tokens, and gets them from the front of one queue of free blocks: they need not be neighbours.",
+        "调度器在安排一个请求的 token 时申请块，块从同一个空闲块队列的队首取出：它们不必相邻。",
+        every(code(SCHEDULER, "Scheduler.schedule", "self.kv_cache_manager.allocate_slots"),
+              code("vllm/v1/core/block_pool.py", "BlockPool.get_new_blocks", "self.free_block_queue.popleft_n(num_blocks)")),
+        [["self.kv_cache_manager.allocate_slots"], ["self.free_block_queue.popleft_n(num_blocks)"]]),
+    Statement(
+        "table-rows", "paged",
+        "The block table has a row for each request; its entries are block numbers.",
+        "块表为每个请求留一行，每个元素是一个块号。",
+        code(SLOTS, "BlockTables.__init__", "StagedWriteTensor((self.max_num_reqs, max_num_blocks), dtype=torch.int32, device=device)")),
+    Statement(
+        "table-lookup", "paged",
+        "The block of a token at position i of its request is entry ⌊i / block size⌋ of the request's row (without context parallelism).",
+        "请求中位置为 i 的 token 所在的块，是该请求那一行的第 ⌊i / 块大小⌋ 个元素（不使用上下文并行时）。",
+        code(SLOTS, "_compute_slot_mappings_kernel", "block_indices = positions // (block_size * CP_SIZE)",
+             "block_numbers = tl.load(block_table_ptr + req_state_idx * block_table_stride + block_indices)"), AS_STATED,
+        Now("The same lookup; rows of requests that only pad the batch are not read.", "查法相同；仅用来填充批次的请求不再读块表。",
+            ["local_positions = positions", "block_indices = tl.where(mapping_enabled, local_positions // kv_block_size, 0)",
+             "block_numbers = tl.load(block_table_ptr + req_state_idx * block_table_stride + block_indices, mask=is_local & is_real_req, other=0)"],
+            code(SLOTS, "_compute_slot_mappings_kernel", "local_positions = positions", "block_indices = tl.where(mapping_enabled, local_positions // kv_block_size, 0)",
+                 "block_numbers = tl.load(block_table_ptr + req_state_idx * block_table_stride + block_indices, mask=is_local & is_real_req, other=0)"))),
     Statement(
         "slot", "paged",
         "The slot of a token is its block's number times the block size plus its place in the block.",
@@ -613,6 +657,11 @@ STATEMENTS = [
         "这个数就是 `max_num_batched_tokens`；调度器每一步以它为起点。",
         code(SCHEDULER, "Scheduler", "self.scheduler_config.max_num_batched_tokens", "token_budget = self.max_num_scheduled_tokens")),
     Statement(
+        "new-tokens", "prefill",
+        "What a running request still needs is its tokens minus those computed; prompt and generated tokens are treated alike.",
+        "一个运行中的请求还需要算的，是它的全部 token 减去已算过的；提示词和生成的 token 一视同仁。",
+        code(SCHEDULER, "Scheduler.schedule", "num_new_tokens = request.num_tokens_with_spec + request.num_output_placeholders - request.num_computed_tokens")),
+    Statement(
         "budget-cut", "prefill",
         "A request's new tokens are cut to what is left of the budget: S_q of a long prompt is the chunk, S_kv all tokens so far.",
         "一个请求的新 token 数被截到剩余预算：长提示词的 S_q 是这一块的长度，S_kv 是到目前为止的全部 token。",
@@ -620,6 +669,11 @@ STATEMENTS = [
         Now("The same cut, with room kept for draft tokens.", "同样截断，只是为草稿 token 预留了位置。",
             ["num_new_tokens = min(num_new_tokens, token_budget, input_budget - draft_slots)"],
             code(SCHEDULER, "Scheduler.schedule", "num_new_tokens = min(num_new_tokens, token_budget, input_budget - draft_slots)"))),
+    Statement(
+        "lengths", "prefill",
+        "In the metadata the length of a request is what was computed before plus what this step adds.",
+        "元数据中一个请求的长度，是此前算过的 token 数加上这一步新增的。",
+        code("vllm/v1/worker/gpu/input_batch.py", "_prepare_pos_seq_lens_kernel", "seq_len = num_computed_tokens + query_len")),
     Statement(
         "running-first", "prefill",
         "Running requests, decodes among them, are served before waiting ones; so one call mixes chunks and single tokens.",
@@ -639,6 +693,6 @@ STATEMENTS = [
     Statement(
         "cudnn-off", "process",
         "Loading the CUDA platform switches cuDNN's SDPA kernel off in the process.",
-        "加载 CUDA 平台时会在进程内关闭 cuDNN 的 SDPA 内核。",
+        "加载 CUDA 平台时会在进程内关闭 cuDNN 的 SDPA kernel。",
         code(CUDA, "", "torch.backends.cuda.enable_cudnn_sdp(False)")),
 ]

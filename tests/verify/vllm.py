@@ -169,7 +169,8 @@ def record(cache=CACHE, evidence=EVIDENCE):
         "checked": datetime.date.today().isoformat(),
         "versions": {statements.PINNED: about_pinned, "newest": about_newest},
         "statements": [
-            {"id": s.id, "topic": s.topic, "en": s.en, "zh": s.zh, statements.PINNED: before, "newest": after} for s, before, after in rows],
+            {"id": s.id, "topic": s.topic, "status": after["status"], "en": s.en, "zh": s.zh, statements.PINNED: before, "newest": after}
+            for s, before, after in rows],
     }, ensure_ascii=False, indent=1) + "\n"
     temporary = evidence.with_suffix(".tmp")
     temporary.write_text(text, "utf-8")
