@@ -11,6 +11,7 @@ COMMANDS = {
     "io_counter.txt": ["io_counter.py"],
     "split_kv.txt": ["split_kv.py"],
     "flash_vs_naive_memory-predict.txt": ["flash_vs_naive_memory.py", "--predict", "--gib", "24"],
+    "flash_backward-predict.txt": ["flash_backward.py", "--predict", "--gib", "24"],
 }
 
 

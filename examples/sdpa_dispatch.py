@@ -1,0 +1,711 @@
+"""Which kernel does scaled_dot_product_attention take, why not flash, and what does that cost in memory?
+
+SDPA is a dispatcher: the same line runs cuDNN, flash, the memory-efficient kernel or plain matmuls, as dtype, head dimension,
+mask, grouped heads, lengths and strides allow. Each case is run and compared with fp64, its kernels are named by the profiler,
+PyTorch's own words say why flash was refused, and the memory above the inputs is weighed at S and at 2S: it doubles, or it
+quadruples.
+
+    python sdpa_dispatch.py        a CUDA GPU of compute capability 8.0 or newer; about 15 s on an H200
+
+Parts: "order", who is asked first; "dispatch", one row a case; "masked_row", what a query gets that may see no key;
+"mask_and_causal", what attn_mask together with is_causal=True does. In PyTorch 2.11 cuDNN is asked first on compute capability 9
+and 10 and nowhere else, so each case is also shown without cuDNN: that is the order of the other cards (what such a card supports
+may still differ; run this file on it).
+Source of the rules: PyTorch, aten/src/ATen/native/transformers/cuda/sdp_utils.cpp (can_use_flash_attention and its neighbours)
+and aten/src/ATen/native/transformers/attention.cpp. They change from version to version: probe, do not remember.
+Left out: dropout, nested tensors, head dimensions of v other than d, ROCm. MiB is 2^20 bytes.
+"""
+
+import argparse
+import contextlib
+import gc
+import math
+import re
+import sys
+import warnings
+
+MIB = 2**20
+SEED = 2026
+HEADS = 28
+PLAIN = {"dtype": "bf16", "d": 128, "mask": "none", "kv_heads": HEADS, "enable_gqa": False, "S_q": 1024, "S_kv": 1024,
+         "layout": "BHSD", "grad": False, "deterministic": False}
+GQA = {"kv_heads": 4, "enable_gqa": True}
+DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+HEAD_DIMS = (32, 64, 96, 100, 128, 192, 256, 320, 512)
+BACKENDS = {"math": "MATH", "flash": "FLASH_ATTENTION", "efficient": "EFFICIENT_ATTENTION", "cudnn": "CUDNN_ATTENTION"}
+WORDS = {"causal": "causal", "boolean": "boolean mask", "float": "float mask", "learned": "learned mask"}
+
+
+# The cases.
+
+def cases():
+    """The cases as flat dicts, those that a reader meets first in front. `group` says where one belongs, `case` names it.
+
+    mask    none; causal (is_causal=True); boolean and float, one [S_q, S_kv] for all heads; learned, a float mask with a gradient
+    layout  BHSD, contiguous; BSHD and packed, views of [B, S, H, d] and of [B, S, 3H, d] as projections give them; strided, each head
+            kept as [d, S]; expanded, one KV head shown H times by expand()
+    """
+    grid = [{"d": d, **gqa, "mask": mask} for d in HEAD_DIMS for gqa in ({}, GQA) for mask in ("none", "boolean")]
+    groups = {
+        "first": (
+            {}, {"mask": "causal"}, {"mask": "boolean"}, {"mask": "float"}, GQA, {**GQA, "mask": "causal"}, {**GQA, "mask": "boolean"},
+            {"kv_heads": 4}, {"dtype": "fp16"}, {"dtype": "fp32"}, {"dtype": "fp32", **GQA}, {"d": 100}, {"d": 256}, {"d": 320},
+            {"S_q": 1, "S_kv": 4096}, {"grad": True},
+        ),
+        "head_dim": grid,
+        "dtype": (
+            *({"dtype": "fp16", **more} for more in ({"mask": "boolean"}, GQA, {**GQA, "mask": "boolean"}, {"d": 100}, {"d": 320})),
+            *({"dtype": "fp32", "d": d, **gqa} for d in HEAD_DIMS for gqa in ({}, GQA)),
+            *({"dtype": "fp32", "mask": mask} for mask in ("causal", "boolean", "float")), {"dtype": "fp32", **GQA, "mask": "boolean"},
+        ),
+        "mask": ({**GQA, "mask": "float"}, {"d": 320, "mask": "causal"}, {"d": 256, "mask": "causal"}, {"d": 64, "mask": "float"}),
+        "heads": ({"kv_heads": 1, "enable_gqa": True}, {"kv_heads": 1}, {"kv_heads": 1, "enable_gqa": True, "mask": "boolean"}),
+        "length": (
+            {"S_q": 1, "S_kv": 4096, "mask": "causal"}, {"S_q": 1, "S_kv": 4096, **GQA}, {"S_q": 1, "S_kv": 4096, **GQA, "mask": "boolean"},
+            *({"S_q": 256, "S_kv": 1024, **more} for more in ({}, {"mask": "causal"}, {"mask": "boolean"}, {**GQA, "mask": "causal"})),
+            {"S_q": 1024, "S_kv": 256, "mask": "causal"}, {"S_q": 1001, "S_kv": 1001}, {"S_q": 1001, "S_kv": 1001, "mask": "boolean"},
+        ),
+        "layout": (
+            {"layout": "BSHD"}, {"layout": "packed"}, {"layout": "expanded"}, {"layout": "strided"}, {"layout": "BSHD", **GQA},
+            {"layout": "BSHD", "mask": "boolean"}, {"layout": "strided", **GQA}, {"layout": "strided", "mask": "boolean"},
+            {"layout": "strided", "dtype": "fp32"},
+        ),
+        "training": (
+            *({"grad": True, **more} for more in ({"mask": "causal"}, {"mask": "boolean"}, {"mask": "float"}, {"mask": "learned"},
+                                                  GQA, {"d": 100}, {"d": 192}, {"d": 256}, {"dtype": "fp32"})),
+            {"deterministic": True}, {"deterministic": True, "grad": True}, {"deterministic": True, "mask": "boolean"},
+        ),
+    }
+    found = {}
+    for group, changes in groups.items():
+        for change in changes:
+            case = {**PLAIN, **change}
+            found.setdefault(name_of(case), {"group": group, "case": name_of(case), **case})
+    return list(found.values())
+
+
+def name_of(case):
+    """What sets a case apart from PLAIN, in words; no comma, so that a page's filter can quote it."""
+    words = [case["dtype"]] if case["dtype"] != PLAIN["dtype"] else []
+    if case["kv_heads"] != HEADS:
+        words.append(("GQA" if case["kv_heads"] > 1 else "MQA") + ("" if case["enable_gqa"] else " without enable_gqa"))
+    if case["d"] != PLAIN["d"]:
+        words.append(f"d {case['d']}")
+    if case["S_q"] != PLAIN["S_q"] or case["S_kv"] != PLAIN["S_kv"]:
+        words.append(f"S {case['S_q']}" if case["S_q"] == case["S_kv"] else f"S_q {case['S_q']} S_kv {case['S_kv']}")
+    words += [WORDS[case["mask"]]] if case["mask"] != "none" else []
+    words += [case["layout"]] if case["layout"] != PLAIN["layout"] else []
+    words += [word for word, key in (("grad", "grad"), ("deterministic", "deterministic")) if case[key]]
+    return " + ".join(words) or "plain"
+
+
+def tensors_of(case, times=1, device="cuda", random=False):
+    """(q, k, v, mask) of a case, `times` as long; S_q = 1 stays 1. q [1, H, S_q, d], k and v [1, H_kv, S_kv, d].
+
+    Without `random` nothing is written into them, so that no kernel but those of attention is launched.
+    """
+    import torch
+
+    kind = {"dtype": getattr(torch, DTYPES[case["dtype"]]), "device": device}
+    make = torch.randn if random else torch.empty
+    S_q, S_kv = case["S_q"] * (times if case["S_q"] > 1 else 1), case["S_kv"] * times
+    d, sizes = case["d"], ((HEADS, S_q), (case["kv_heads"], S_kv), (case["kv_heads"], S_kv))
+    if case["layout"] == "BSHD":
+        q, k, v = (make(1, S, heads, d, **kind).transpose(1, 2) for heads, S in sizes)
+    elif case["layout"] == "packed":
+        q, k, v = make(1, S_q, 3 * HEADS, d, **kind).transpose(1, 2).split(HEADS, dim=1)
+    elif case["layout"] == "strided":
+        q, k, v = (make(1, heads, d, S, **kind).transpose(2, 3) for heads, S in sizes)
+    elif case["layout"] == "expanded":
+        q, k, v = make(1, HEADS, S_q, d, **kind), *(make(1, 1, S_kv, d, **kind).expand(1, HEADS, S_kv, d) for _ in "kv")
+    else:
+        q, k, v = (make(1, heads, S, d, **kind) for heads, S in sizes)
+    mask = None
+    if case["mask"] == "boolean":
+        mask = torch.rand(S_q, S_kv, device=device) < 0.8 if random else torch.empty(S_q, S_kv, dtype=torch.bool, device=device)
+        mask = mask.index_fill(1, torch.tensor([0], device=device), True) if random else mask        # key 0 is seen by all
+    elif case["mask"] in ("float", "learned"):
+        mask = make(S_q, S_kv, **kind).requires_grad_(case["mask"] == "learned")
+    if case["grad"]:
+        q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
+    return q, k, v, mask
+
+
+def attend(q, k, v, mask=None, causal=False, enable_gqa=False):
+    """The call under test. q [B, H, S_q, d], k and v [B, H_kv, S_kv, d], mask [S_q, S_kv] (True: takes part; float: is added)."""
+    import torch.nn.functional as F
+
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, enable_gqa=enable_gqa)
+
+
+@contextlib.contextmanager
+def allowing(*backends, deterministic=False):
+    """Only these backends (none named: all, in PyTorch's own order), and deterministic algorithms if asked for."""
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    before, fill = torch.are_deterministic_algorithms_enabled(), torch.utils.deterministic.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(deterministic)
+    torch.utils.deterministic.fill_uninitialized_memory = False        # else every empty tensor is filled with NaN by a kernel
+    try:
+        with sdpa_kernel([getattr(SDPBackend, BACKENDS[name]) for name in backends]) if backends else contextlib.nullcontext():
+            yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+        torch.utils.deterministic.fill_uninitialized_memory = fill
+
+
+def other_cards(case):
+    """What a card is left with on which cuDNN does not come first."""
+    return allowing("flash", "efficient", "math", deterministic=case["deterministic"])
+
+
+def default(case):
+    """Whatever PyTorch prefers on this card."""
+    return allowing(deterministic=case["deterministic"])
+
+
+COPIED = ("error", "rel_err", "backend", "launches", "extra_mib", "growth", "score_bytes", "kernel")
+SETTINGS = {"": default, "no_cudnn_": other_cards}         # prefix of the columns, what is allowed
+
+
+# What was chosen, and why.
+
+def chosen(case, tensors):
+    """The backend that the dispatcher names for these tensors, without running it: math, flash, efficient, cudnn, or error."""
+    import torch
+    from torch.nn.attention import SDPBackend
+
+    q, k, v, mask = tensors
+    number = int(torch._fused_sdp_choice(q, k, v, mask, 0.0, case["mask"] == "causal", enable_gqa=case["enable_gqa"]))
+    return {int(getattr(SDPBackend, member)): name for name, member in BACKENDS.items()}.get(number, "error")
+
+
+def why_not_flash(case, tensors):
+    """PyTorch's own words when flash is the only backend allowed; None when it accepts."""
+    with allowing("flash", deterministic=case["deterministic"]), warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            if chosen(case, tensors) == "flash":
+                return None
+        except RuntimeError:                               # No available kernel: the warnings say why
+            pass
+    said = [plain_words(warning.message) for warning in said]
+    after = [i + 1 for i, text in enumerate(said) if text.startswith("Flash attention kernel not used because")]
+    reason = said[after[0]] if after and after[0] < len(said) else ""
+    return reason if reason and "kernel not used because" not in reason else "no reason given"
+
+
+def plain_words(message):
+    """A message of PyTorch's on one line, without the place in its source that it ends with."""
+    return " ".join(re.sub(r"\(Triggered internally at [^)]*\)\.?", "", str(message)).split())
+
+
+def backend_of(names):
+    """The backend that kernels of these names belong to."""
+    text = " ".join(names).lower()
+    if "cudnn" in text:
+        return "cudnn"
+    if "flash_fwd" in text:
+        return "flash"
+    if "fmha" in text or "attentionkernel" in text:
+        return "efficient"
+    return "math" if names else "error"
+
+
+def attention_kernel(names):
+    """The kernel that computes attention among those launched; for the math path all of them, shortened."""
+    fused = [name for name in names if backend_of([name]) != "math"]
+    return fused[0] if fused else once([short(name) for name in names]) or "none"
+
+
+# The rows of the dispatch.
+
+def call_of_case(case, setting):
+    """A call for which_kernel(): makes the tensors, without a kernel, and attends under `setting`."""
+    def call():
+        q, k, v, mask = tensors_of(case)
+        with setting(case):
+            attend(q, k, v, mask, case["mask"] == "causal", case["enable_gqa"])
+
+    return call
+
+
+def tried(case, setting):
+    """(what a case raises in one line, or None; its relative error against fp64, or None) on random numbers."""
+    import torch
+
+    torch.manual_seed(SEED)
+    q, k, v, mask = tensors_of(case, random=True)
+    try:
+        with setting(case):
+            o = attend(q, k, v, mask, case["mask"] == "causal", case["enable_gqa"]).detach()
+        torch.cuda.synchronize()
+    except RuntimeError as error:
+        if "out of memory" in str(error).lower():
+            raise
+        return plain_words(error).split(" Exception raised from")[0], None
+    right = exact(q.detach(), k.detach(), v.detach(), None if mask is None else mask.detach(), case["mask"] == "causal")
+    return None, off_by(o, right)
+
+
+def extra_bytes(case, times, setting):
+    """Peak bytes requested above the inputs, the output included."""
+    import torch
+
+    torch.cuda.synchronize()
+    q, k, v, mask = tensors_of(case, times)
+    torch.cuda.reset_peak_memory_stats()
+    with_inputs = torch.cuda.memory_stats()["requested_bytes.all.current"]
+    with setting(case):
+        o = attend(q, k, v, mask, case["mask"] == "causal", case["enable_gqa"])
+    torch.cuda.synchronize()
+    peak = torch.cuda.memory_stats()["requested_bytes.all.peak"]
+    del o
+    return peak - with_inputs
+
+
+def grown(case, setting):
+    """(MiB above the inputs at S, how many times as much at 2S, bytes for each score), weighed at S and at 2S."""
+    small, large = (extra_bytes(case, times, setting) for times in (1, 2))
+    return mib(small), large / small, bytes_per_score(case, small, large)
+
+
+def bytes_per_score(case, small, large):
+    """The part of the memory that quadruples, over the H·S_q·S_kv scores. None with one query, which only doubles its keys.
+
+    If memory is a·S + b·S², then at 2S it is 2·a·S + 4·b·S²: b·S² is half of what `large` has above 2·small. Scores in fp32 held twice make 8.
+    A mask that is converted for all heads at once grows as S² too, but makes a fraction of a byte.
+    """
+    return (large - 2 * small) / 2 / (HEADS * case["S_q"] * case["S_kv"]) if case["S_q"] > 1 else None
+
+
+def dispatch_rows():
+    """One row a case. All kernels are seen in one session of the profiler, after each case has run once."""
+    rows, calls = [], {}
+    for case in cases():
+        tensors = tensors_of(case)
+        row = {"part": "dispatch", **case, "heads": HEADS, "reason": why_not_flash(case, tensors)}
+        for prefix, setting in SETTINGS.items():
+            with setting(case):
+                row[prefix + "choice"] = chosen(case, tensors)
+            if not prefix or row[prefix + "choice"] != row["choice"]:       # else it is the same run
+                row[prefix + "error"], row[prefix + "rel_err"] = tried(case, setting)
+                if not row[prefix + "error"]:
+                    calls[case["case"], prefix] = call_of_case(case, setting)
+        rows.append((case, row))
+    names = dict(zip(calls, kernels_of(*calls.values())))
+    for case, row in rows:
+        for prefix, setting in SETTINGS.items():
+            if prefix + "error" in row:
+                row.update(findings(case, setting, prefix, names.get((case["case"], prefix), [])))
+            else:
+                row.update({prefix + key: row[key] for key in COPIED})
+        row["status"] = "ok" if row["error"] or row["growth"] is not None else "oom"
+        yield row
+
+
+def findings(case, setting, prefix, names):
+    """The columns of one run of a case: whose kernels they are, how many, and what they need above the inputs."""
+    size, growth, score_bytes = (attempt(grown, case, setting) if names else None) or (None, None, None)
+    found = {"backend": backend_of(names), "launches": len(names), "extra_mib": size, "growth": growth, "score_bytes": score_bytes,
+             "kernel": attention_kernel(names)}
+    return {prefix + key: value for key, value in found.items()}
+
+
+# The two traps: a query that may see no key, and a mask beside is_causal.
+
+def trap_inputs(mask, hidden_row=None, device="cuda", S=128, d=64):
+    """(q, k, v, seen, given): q, k, v [1, 2, S, d] in bf16; seen [S, S], True on the diagonal and on 70 % of the rest; given, the
+    same as a mask of the kind."""
+    import torch
+
+    torch.manual_seed(SEED)
+    q, k, v = (torch.randn(1, 2, S, d, device=device, dtype=torch.bfloat16) for _ in range(3))
+    seen = (torch.rand(S, S, device=device) < 0.7) | torch.eye(S, dtype=torch.bool, device=device)
+    if hidden_row is not None:
+        seen[hidden_row] = False
+    return q, k, v, seen, (seen if mask == "boolean" else additive(seen, q.dtype))
+
+
+def additive(seen, dtype):
+    """A boolean mask as numbers to add: 0 where it is True, -inf where it is False."""
+    import torch
+
+    return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill(~seen, -math.inf)
+
+
+def textbook(q, k, v, mask):
+    """Attention in three lines in the dtype of q; a boolean mask hides with -inf, a float mask is added."""
+    import torch
+
+    s = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])   # [B, H, S_q, S_kv]
+    s = s.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else s + mask
+    return torch.softmax(s, dim=-1) @ v
+
+
+def trap_rows(part, impls, causal, hidden_row=None):
+    """Rows of a trap: each backend is asked for attention under a mask, and its answer is held against what it can mean.
+
+    causal is given to SDPA beside the mask; hidden_row is the query that may see no key.
+    """
+    for mask in ("boolean", "float"):
+        for impl in impls:
+            tensors = trap_inputs(mask, hidden_row)
+            call = trap_call(impl, tensors, causal)
+            try:
+                o, names, error = call(), which_kernel(call), None
+            except RuntimeError as refusal:
+                o, names, error = None, [], plain_words(refusal)
+            if error:
+                seen = {"result": "refused" if re.search("No (available kernel|viable backend)", error) else "error", "rest_rel_err": None}
+            else:
+                seen = what_a_hidden_row_gets(o, tensors, hidden_row) if hidden_row is not None else what_applies(o, tensors)
+            yield {"part": part, "impl": impl, "mask": mask, **seen, "backend": impl if impl == "textbook" else backend_of(names),
+                   "error": error, "kernel": attention_kernel(names), "status": "ok"}
+
+
+def trap_call(impl, tensors, causal):
+    """The question to one backend, as a call without arguments."""
+    q, k, v, _, given = tensors
+
+    def call():
+        if impl == "textbook":
+            return textbook(q, k, v, given)
+        with allowing(*([] if impl == "default" else [impl])), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return attend(q, k, v, given, causal)
+
+    return call
+
+
+def what_a_hidden_row_gets(o, tensors, row):
+    """What the query got that may see no key, and the relative error of all other queries against fp64."""
+    q, k, v, seen, _ = tensors
+    others = [i for i in range(q.shape[2]) if i != row]
+    rest = off_by(o[:, :, others], exact(q, k, v, seen)[:, :, others])
+    return {"result": kind_of_row(o[:, :, row], exact(q, k, v)[:, :, row], v), "rest_rel_err": rest}
+
+
+def what_applies(o, tensors):
+    """Which takes effect when attn_mask and is_causal=True are given together, and the relative error against fp64 of that reading."""
+    q, k, v, seen, _ = tensors
+    past = seen.new_ones(seen.shape).tril()
+    off = {name: off_by(o, exact(q, k, v, like)) for name, like in (("both applied", seen & past), ("mask only", seen), ("causal only", past))}
+    name = min(off, key=off.get)
+    return {"result": name if off[name] <= 0.03 else "other", "rest_rel_err": off[name]}
+
+
+def kind_of_row(o, unmasked, v):
+    """zeros, NaN, unmasked softmax, mean of v, or other. o and unmasked [B, H, d], v [B, H, S, d]."""
+    if o.isnan().any():
+        return "NaN"
+    if (o == 0).all():
+        return "zeros"
+    for name, like in (("unmasked softmax", unmasked), ("mean of v", v.double().mean(2))):
+        if (o.double() - like).norm() <= 0.03 * like.norm():
+            return name
+    return "other"
+
+
+# The check: SDPA means what this file takes it to mean.
+
+def exact(q, k, v, mask=None, causal=False):
+    """Attention in fp64, head by head, without SDPA: keys that a query does not see get the weight 0. A query without keys gives NaN.
+
+    q [B, H, S_q, d], k and v [B, H_kv, S_kv, d]; a boolean mask says which keys take part, a float one is added to the scaled
+    scores; is_causal counts from the top left: query i sees keys 0 ... i.
+    """
+    import torch
+
+    B, H, S_q, d = q.shape
+    group, S_kv = H // k.shape[1], k.shape[2]
+    seen = torch.ones(S_q, S_kv, dtype=torch.bool, device=q.device)
+    if causal:
+        seen = torch.arange(S_kv, device=q.device)[None, :] <= torch.arange(S_q, device=q.device)[:, None]
+    if mask is not None and mask.dtype == torch.bool:
+        seen = seen & mask
+    o = torch.empty(B, H, S_q, v.shape[3], dtype=torch.float64, device=q.device)
+    for b in range(B):
+        for h in range(H):
+            keys, values = k[b, h // group].double(), v[b, h // group].double()
+            s = torch.einsum("id,jd->ij", q[b, h].double(), keys) * d**-0.5
+            if mask is not None and mask.dtype != torch.bool:
+                s = s + mask
+            weights = torch.exp(s - s.max()) * seen
+            o[b, h] = torch.einsum("ij,jd->id", weights, values) / weights.sum(1, keepdim=True)
+    return o
+
+
+def off_by(o, right):
+    """The relative error of o (Frobenius norm); infinite where o is not a number."""
+    rel_err = ((o.double() - right).norm() / right.norm()).item()
+    return math.inf if math.isnan(rel_err) else rel_err
+
+
+def check(attention=attend, device=None):
+    """Raises AssertionError unless attention(q, k, v, mask, causal, enable_gqa) is exact() on a case of every kind, to 2 % (relative).
+
+    A boolean mask says True where a key takes part, a float mask is added after the division by sqrt(d), is_causal starts at the top left
+    even when S_q and S_kv differ, and query head h reads KV head h // (H / H_kv).
+    """
+    import torch
+
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    short_ones = {"S_q": 96, "S_kv": 96}
+    for change in (
+        {}, {"mask": "causal"}, {"mask": "boolean"}, {"mask": "float"}, GQA, {**GQA, "mask": "causal"}, {**GQA, "mask": "boolean"},
+        {"dtype": "fp32"}, {"dtype": "fp16", "d": 100}, {"d": 320}, {"layout": "BSHD"}, {"layout": "packed"}, {"layout": "strided"},
+        {"S_q": 40, "mask": "causal"}, {"S_q": 96, "S_kv": 40, "mask": "causal"}, {"S_q": 40, "mask": "boolean"}, {"S_q": 1},
+    ):
+        case = {**PLAIN, **short_ones, **change}
+        torch.manual_seed(SEED)
+        q, k, v, mask = tensors_of(case, device=device, random=True)
+        causal = case["mask"] == "causal"
+        right, o = exact(q, k, v, mask, causal), attention(q, k, v, mask, causal, case["enable_gqa"])
+        rel_err = off_by(o, right)
+        if not rel_err <= 0.02:
+            raise AssertionError(f"SDPA is off by {rel_err:.1e} (relative) on: {name_of(case)}")
+
+
+# Copies of functions whose home is flash_vs_naive_memory.py.
+
+def attempt(measure, *args):
+    """measure(*args), or None when the GPU's memory does not suffice.
+
+    The cleaning stands after the except block: inside it the exception still holds every frame, and they hold the tensors.
+    """
+    result = None
+    try:
+        result = measure(*args)
+    except RuntimeError as error:
+        if "out of memory" not in str(error).lower():
+            raise
+    if result is None:
+        release()
+    return result
+
+
+def release():
+    """Hand everything that no tensor uses back to the driver."""
+    import torch
+
+    gc.collect()
+    torch.cuda.empty_cache()
+
+
+def which_kernel(call):
+    """The names of the GPU kernels that call() launches, in order, as torch.profiler saw them."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        call()
+        torch.cuda.synchronize()
+    events = [event for event in seen.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+    names = [event.name for event in sorted(events, key=lambda event: event.time_range.start)]
+    return [name for name in names if ("(" in name or "_" in name) and not name.startswith(("Memcpy", "Memset"))]
+
+
+def kernels_of(*calls):
+    """which_kernel() of each call, in one session of the profiler: a kernel that only waits marks where one begins."""
+    import torch
+
+    def all_of_them():
+        for call in calls:
+            torch.cuda._sleep(1000)                        # its kernel is called spin_kernel
+            call()
+
+    runs = []
+    for name in which_kernel(all_of_them):
+        if "spin_kernel" in name:
+            runs.append([])
+        elif runs:
+            runs[-1].append(name)
+    if len(runs) == len(calls) and all(runs):
+        return runs
+    return [which_kernel(call) for call in calls]
+
+
+def short(name):
+    """A kernel's name without return type, namespaces and template arguments."""
+    name = re.sub(r"^void\s+", "", name).replace("(anonymous namespace)::", "")
+    return re.split(r"[<(]", name)[0].rsplit("::", 1)[-1]
+
+
+def once(names):
+    """The names in order, neighbours that repeat told once, as one text; None when there are none."""
+    return " + ".join(name for i, name in enumerate(names) if i == 0 or name != names[i - 1]) or None
+
+
+def mib(size):
+    return None if size is None else size / MIB
+
+
+def gpu_problem(device=0):
+    """Why flash attention cannot run on GPU number `device` here, in one line; None when it can."""
+    try:
+        import torch
+    except ImportError:
+        return "PyTorch is missing. Install it: https://pytorch.org/get-started/locally/"
+    hip, cuda = getattr(torch.version, "hip", None), getattr(torch.version, "cuda", None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        available = torch.cuda.is_available()
+    if not available and hip:
+        return f"PyTorch {torch.__version__} is a ROCm build and finds no GPU. Is the driver loaded, and may this user open it?"
+    if not available and not cuda:
+        return f"PyTorch {torch.__version__} is a CPU-only build. Install a build with CUDA: https://pytorch.org/get-started/locally/"
+    if not available:
+        try:
+            torch.cuda.init()
+            why = "no CUDA GPU is visible"
+        except Exception as error:
+            why = " ".join(str(error).split())
+        if "too old" in why:
+            return f"The NVIDIA driver is older than PyTorch {torch.__version__} (CUDA {cuda}) needs. Update the driver, or install a build for an older CUDA."
+        return f"PyTorch {torch.__version__} (CUDA {cuda}) finds no NVIDIA GPU or driver here. Check nvidia-smi and CUDA_VISIBLE_DEVICES."
+    if not 0 <= device < torch.cuda.device_count():
+        return f"There is no GPU number {device}: PyTorch sees {torch.cuda.device_count()}."
+    name, (major, minor) = torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)
+    if not hip and major < 8:
+        return f"{name} has compute capability {major}.{minor}; the flash kernel needs 8.0 (Ampere) or newer. Older cards have SDPA's memory-efficient backend, in fp16."
+    try:
+        a = torch.ones(16, 16, dtype=torch.bfloat16, device=f"cuda:{device}")
+        ok = (a @ a).sum().item() == 4096
+    except Exception as error:
+        why = " ".join(str(error).split())[:120]
+        built = " ".join(torch.cuda.get_arch_list())
+        return f"{name} ({major}.{minor}) runs no kernel of PyTorch {torch.__version__}, built for {built}: {why}. Install a build that names this card."
+    return None if ok else f"{name} computes a wrong 16 x 16 matmul: the installation or the card is broken."
+
+
+def stop(why):
+    print(why, file=sys.stderr)
+    return 2
+
+
+# Rows, values and text.
+
+def measure():
+    """Yields one flat dict a row: the order, the cases, the masked row, the mask beside is_causal."""
+    release()
+    which_kernel(lambda: attend(*tensors_of(PLAIN)))       # the first call settles the order
+    yield order_row()
+    yield from dispatch_rows()
+    yield from trap_rows("masked_row", ("textbook", "default", *BACKENDS), causal=False, hidden_row=5)
+    yield from trap_rows("mask_and_causal", ("default", *BACKENDS), causal=True)
+
+
+def order_row():
+    """The order in which backends are asked on this card, and the kernel that the plain case gets."""
+    import torch
+    from torch.nn.attention import SDPBackend
+
+    names = {int(getattr(SDPBackend, member)): name for name, member in BACKENDS.items()}
+    order = getattr(torch._C, "_get_sdp_priority_order", list)()
+    return {"part": "order", "order": " then ".join(names[i] for i in map(int, order) if i in names) or None,
+            "cudnn": torch.backends.cudnn.version(), "kernel": attention_kernel(which_kernel(call_of_case(PLAIN, default))), "status": "ok"}
+
+
+def values(rows):
+    """What the rows say together, as one flat dict; None where nothing was measured."""
+    rows_of = {part: [row for row in rows if row["part"] == part] for part in ("order", "dispatch", "masked_row", "mask_and_causal")}
+    cases_run = rows_of["dispatch"]
+    found = {
+        "cases": len(cases_run),
+        "order": next((row["order"] for row in rows_of["order"]), None),
+        "choice_misses": sum(row["backend"] != row["choice"] for row in cases_run if not row["error"]),
+        "wrong": sum(row[prefix + "rel_err"] is None or row[prefix + "rel_err"] > 0.02 for row in cases_run for prefix in SETTINGS if not row[prefix + "error"]),
+        "flash_refused": sum(row["reason"] is not None for row in cases_run),
+        "quadratic": sum(quadratic(row["score_bytes"]) for row in cases_run),
+        "no_cudnn_quadratic": sum(quadratic(row["no_cudnn_score_bytes"]) for row in cases_run),
+    }
+    for backend in BACKENDS:
+        found[f"{backend}_cases"] = sum(row["backend"] == backend for row in cases_run)
+        found[f"no_cudnn_{backend}_cases"] = sum(row["no_cudnn_backend"] == backend for row in cases_run)
+    for part in ("masked_row", "mask_and_causal"):
+        for impl in ("textbook", "default", *BACKENDS):
+            found[f"{part}_{impl}"] = next((row["result"] for row in rows_of[part] if (row["impl"], row["mask"]) == (impl, "boolean")), None)
+    return found
+
+
+def quadratic(score_bytes):
+    """A byte or more for every score of every head: S x S was there."""
+    return score_bytes is not None and score_bytes >= 1
+
+
+def header(part):
+    """The lines above the first row of a part."""
+    return {
+        "order": "B = 1, 28 query heads, bf16, d = 128, S = 1024 unless a case says otherwise",
+        "dispatch": "\ngrowth: memory above the inputs, at 2S over that at S (2: linear, 4: S^2); B/score: the part that grows as S^2, in bytes for\n"
+                    "each score of each head. On the right the same without cuDNN, as on other cards\n"
+                    f"{'case':42} {'backend':9} growth  B/score  {'no cuDNN':9} growth  B/score  kernel; why not flash",
+        "masked_row": f"\nA query that may see no key gets\n{'asked':10} {'mask':8} {'result':17} {'backend':10} kernel",
+        "mask_and_causal": f"\nattn_mask together with is_causal=True\n{'asked':10} {'mask':8} {'result':17} {'backend':10} kernel",
+    }[part]
+
+
+def line(row):
+    """A row as text."""
+    def number(value, width):
+        return f"{value:{width}.2f}" if value is not None else "-".rjust(width)
+
+    kernel = " + ".join(short(name) for name in (row["kernel"] or "-").split(" + "))
+    if row["part"] == "order":
+        return f"asked in this order: {row['order']} (cuDNN {row['cudnn']}); the plain case takes {kernel}"
+    if row["part"] == "dispatch":
+        growth, no_cudnn = (f"{number(row[prefix + 'growth'], 6)}  {number(row[prefix + 'score_bytes'], 7)}" for prefix in SETTINGS)
+        why = row["error"] or row["reason"]
+        return (f"{row['case']:42} {row['backend']:9} {growth}  {row['no_cudnn_backend']:9} {no_cudnn}  {shorten(kernel, 60)}"
+                + (f"; {shorten(why, 110)}" if why else "")).encode("ascii", "replace").decode()
+    said = f"; {shorten(row['error'], 100)}" if row["error"] else ""
+    return f"{row['impl']:10} {row['mask']:8} {row['result']:17} {row['backend']:10} {shorten(kernel, 60)}{said}"
+
+
+def shorten(text, width):
+    return text if len(text) <= width else text[: width - 3] + "..."
+
+
+def footer(found):
+    """What values() found, as lines."""
+    return (f"\n{found['cases']} cases. Flash refuses {found['flash_refused']}. "
+            f"S x S is made in {found['quadratic']}; without cuDNN in {found['no_cudnn_quadratic']}.\n"
+            f"taken: " + ", ".join(f"{backend} {found[f'{backend}_cases']}" for backend in BACKENDS)
+            + f"; the dispatcher's own answer and the kernel disagree in {found['choice_misses']}; "
+            f"wrong against fp64: {found['wrong']}")
+
+
+def report(rows):
+    """Print rows as they come, a header above each part; returns them as a list."""
+    kept = []
+    for row in rows:
+        if not kept or kept[-1]["part"] != row["part"]:
+            print(header(row["part"]), flush=True)
+        kept.append(row)
+        print(line(row), flush=True)
+    return kept
+
+
+def main(argv=None):
+    """Command line. Exit status 2 and one line on stderr where it cannot run."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", type=int, default=0, metavar="N", help="the GPU, as PyTorch counts them (0)")
+    options = parser.parse_args(argv)
+    problem = gpu_problem(options.device)
+    if problem:
+        return stop(problem)
+    import torch
+
+    torch.cuda.set_device(options.device)
+    print(f"{torch.cuda.get_device_name(options.device)}, PyTorch {torch.__version__}", flush=True)
+    check()
+    print("check: masks, lengths, grouped heads and layouts mean what this file says", flush=True)
+    print(footer(values(report(measure()))), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
