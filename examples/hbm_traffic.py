@@ -62,9 +62,9 @@ class NoCounters(RuntimeError):
 # The three implementations, in steps: each generator names the step that it is about to run, and returns o.
 
 def naive_steps(q, k, v, causal=False, future=None):
-    """Attention as the textbook writes it, one or two kernels a line. q, k, v [B, H, S, d].
+    """Attention as the textbook writes it: each step is a kernel that reads and writes device memory. q, k, v [B, H, S, d].
 
-    future [S, S] of bool hides the later keys; it is made here unless it is given.
+    future [S, S] of bool is True where a key is hidden; it is made here unless it is given.
     """
     import torch
 
@@ -413,7 +413,9 @@ def read_csv(text, metrics):
                 found = {row["Metric Name"]: (row["Metric Value"], row["Metric Unit"])}
             else:
                 found = {name: (value, units.get(name, "")) for name, value in row.items()}
-            kernel.update({ours[name]: number(*value) for name, value in found.items() if name in ours})
+            for name, (value, unit) in found.items():
+                if name in ours:
+                    kernel[ours[name]] = number(value, unit if ours[name] in COUNTED else "")
     return list(kernels.values())
 
 
@@ -426,7 +428,7 @@ def number(text, unit):
     if not math.isfinite(value):
         return None
     nanoseconds = {"nsecond": 1, "usecond": 1e3, "msecond": 1e6, "second": 1e9, "ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
-    prefix = re.fullmatch(r"([kmgt]?)(byte|b|sector|)", unit.lower())
+    prefix = re.fullmatch(r"([kmgt]?)(byte|b|(?:\w+_)?sector|)", unit.lower())
     if unit in nanoseconds:
         value *= nanoseconds[unit]
     elif prefix:
@@ -488,7 +490,14 @@ def rows_of(kernels, found, passes, sms, l2, ncu=None):
 
 
 def row_of(part, case, steps, runs, status, sms):
-    """One row. runs: for each repetition the kernels of these steps; medians over the repetitions, `ms` with its range."""
+    """One row: medians over `runs`, the kernels that each repetition of these steps launched; the models stand in rows without runs too.
+
+    read, write, dram        bytes at device memory; model_*, off_pct: dram_model() and the deviation from it; floor_*: floor_bytes()
+    sm_*                     bytes between the multiprocessors and L2; sm_model, sm_off_pct: flash_traffic() of the tile Br x Bc
+    l2_mib, l2_sm_mib        looked up in L2, by anyone and by the multiprocessors; l2_off_pct: the former against sm_model
+    grid, block, waves       of the longest kernel: blocks, threads a block, how often the grid fills the GPU
+    kv_at_work_mib           K and V of the heads that run at the same time; ms_min, ms_max, spread_pct (of dram): over the runs
+    """
     shape = {name: case[name] for name in ("B", "heads", "S", "d")}
     e = BYTES[case["dtype"]]
     model_read, model_write = (sum(side) for side in zip(*(dram_model(step, **shape, e=e) for step in steps)))
@@ -540,7 +549,7 @@ def measure():
 def values(rows):
     """What the rows say together, as one flat dict; None where nothing was measured. GB are 10^9 bytes.
 
-    *_leaves_floor_S: the first S at which reads exceed q, k and v by more than 5 %. *_off_pct: the largest deviation, with sign.
+    *_leaves_floor_S: the S from which on reads exceed q, k and v by more than 5 %. *_off_pct: the largest deviation, with sign.
     """
     def totals(impl, **fields):
         return [row for row in rows if row["part"] == "total" and row["impl"] == impl and row["status"] == "ok"
@@ -553,7 +562,12 @@ def values(rows):
         return max((row[column] for row in found if row[column] is not None), key=abs, default=None)
 
     def leaves_floor(impl, causal):
-        return min((row["S"] for row in totals(impl, causal=causal) if row["read_off_pct"] > 5), default=None)
+        beyond = None
+        for row in sorted(totals(impl, causal=causal), key=lambda row: -row["S"]):
+            if row["read_off_pct"] <= 5:
+                break
+            beyond = row["S"]
+        return beyond
 
     naive, flash = at("naive", "dram_mib"), at("flash", "dram_mib")
     ok = [row for row in rows if row["status"] == "ok"]
@@ -587,7 +601,7 @@ def header(part):
 
 def line(row):
     """A row as text; empty for the single steps of other lengths."""
-    kernel = " + ".join(short(name) for name in (row["kernel"] or "-").split(" + "))
+    kernel = short(row["kernel"] or "-")[:40] if row["kernels"] < 2 else f"{row['kernels']} kernels"
     tile = f"{row['Br']}x{row['Bc']}" if row["Br"] else "-"
     if row["status"] != "ok":
         return f"{yes_no(row['causal']):>6} {row['S']:6}  {row['impl']:6}  {row['status']}"
@@ -602,16 +616,19 @@ def line(row):
 
 def footer(found):
     """What values() found, as lines."""
-    def said(value, digits=1, unit=""):
-        return "-" if value is None else f"{value:.{digits}f}{unit}"
+    def said(name, digits=2):
+        return "-" if found[name] is None else f"{found[name]:.{digits}f}"
+
+    def since(name):
+        return f"from S = {found[name]} on" if found[name] else "nowhere here"
 
     return "\n".join((
-        f"S = {SHOWN}: naive {said(found['naive_read_gb'], 2)} GB read and {said(found['naive_write_gb'], 2)} written, flash {said(found['flash_read_gb'], 4)} and "
-        f"{said(found['flash_write_gb'], 4)}: {said(found['ratio'])} times less, predicted {said(found['ratio_predicted'])}",
-        f"flash between SMs and L2: {said(found['flash_sm_gb'], 2)} GB, the tile model says {said(found['flash_sm_model_gb'], 2)}; looked up in L2: {said(found['flash_l2_gb'], 2)}",
-        f"reads exceed q, k, v by 5 % from S = {found['flash_leaves_floor_S']} on (flash; causal {found['flash_causal_leaves_floor_S']}), "
-        f"{found['cudnn_leaves_floor_S']} (cuDNN; causal {found['cudnn_causal_leaves_floor_S']}); None: never here",
-        f"ncu {found['ncu']}, {found['passes']} pass(es), {found['runs']} runs, which differ by at most {said(found['spread_pct'], 2, ' %')}",
+        f"S = {SHOWN}: naive {said('naive_read_gb')} GB read and {said('naive_write_gb')} written, flash {said('flash_read_gb', 4)} and {said('flash_write_gb', 4)}: "
+        f"naive moves {said('ratio', 1)} times the bytes, predicted {said('ratio_predicted', 1)}",
+        f"flash between SMs and L2: {said('flash_sm_gb')} GB, the tile model says {said('flash_sm_model_gb')}; looked up in L2: {said('flash_l2_gb')}",
+        f"reads exceed q, k, v by 5 %: flash {since('flash_leaves_floor_S')}, causal {since('flash_causal_leaves_floor_S')}; "
+        f"cuDNN {since('cudnn_leaves_floor_S')}, causal {since('cudnn_causal_leaves_floor_S')}",
+        f"ncu {found['ncu']}, passes: {found['passes']}, runs: {found['runs']}, differing by at most {said('spread_pct')} %",
     ))
 
 
