@@ -24,7 +24,7 @@ CALL = re.compile(
     r"(?P<lab>[A-Za-z_]\w*)(?:@(?P<gpu>[\w-]+))?\.(?P<name>[A-Za-z_][\w-]*)"
     r"(?:\[(?P<filter>[^\]]*)\])?(?:\s*:\s*(?P<columns>[^|]*?))?(?:\s*\|\s*(?P<format>[^|]+))?"
 )
-UNITS = {"mib": "MiB", "gib": "GiB", "bytes": "bytes", "ms": "ms", "us": "µs", "tflops": "TFLOP/s", "gbps": "GB/s", "pct": "%"}
+UNITS = {"mib": "MiB", "gib": "GiB", "gb": "GB", "bytes": "bytes", "ms": "ms", "us": "µs", "tflops": "TFLOP/s", "gbps": "GB/s", "pct": "%"}
 SHOWN_BYTES = {"bytes": ("bytes", "byte", "B", "字节")}
 WORDS = {
     "en": {
