@@ -10,6 +10,8 @@ COMMANDS = {
     "tiled_attention.txt": ["tiled_attention.py"],
     "io_counter.txt": ["io_counter.py"],
     "split_kv.txt": ["split_kv.py"],
+    "rescale_rules.txt": ["rescale_rules.py"],
+    "exp2_polynomial.txt": ["exp2_polynomial.py"],
     "flash_vs_naive_memory-predict.txt": ["flash_vs_naive_memory.py", "--predict", "--gib", "24"],
     "flash_backward-predict.txt": ["flash_backward.py", "--predict", "--gib", "24"],
 }
