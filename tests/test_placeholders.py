@@ -1,5 +1,6 @@
 """Placeholders are pure text to text: what they print, and that each mistake names itself and its line."""
 import copy
+import re
 
 import pytest
 from core import placeholders
@@ -19,20 +20,25 @@ RESULT = {
 }
 
 
-def page(lang="en", result=RESULT, **changes):
+class Charts:
+    def line(self, rows, labels, unit):
+        return f"<svg>{len(rows)} {unit} {list(labels)}</svg>"
+
+    def roofline(self, rows, labels, values):
+        return f"<svg>roof {len(rows)} {list(labels)}</svg>"
+
+
+def page(lang="en", result=RESULT, cards=1):
     other = copy.deepcopy(result)
     other["values"]["peak_mib"] = 7.0
-    results = {("card", "lab"): result, ("other-card", "lab"): other}
-    return placeholders.Page(
-        results, "card", lang, "../../", "https://host/", lambda rows, labels, unit: f"<svg>{len(rows)} {unit} {list(labels)}</svg>",
-        {"plan": "<svg>plan</svg>"}.__getitem__,
-    )
+    other["rows"][0]["naive_mib"] = 999.0
+    other["machine"]["gpu"] = "Other"
+    results = {("card", "lab"): result, ("other-card", "lab" if cards == 2 else "elsewhere"): other}
+    return placeholders.Page(results, "card", lang, "../../", "https://host/", Charts(), {"plan": "<svg>plan</svg>"}.__getitem__)
 
 
-def text(markdown, lang="en", **changes):
-    import re
-
-    return re.sub(r"<(?!wbr)[^>]*>", "", page(lang, **changes).expand(markdown)).replace("<wbr>", "")
+def text(markdown, lang="en", cards=2):
+    return re.sub(r"<(?!wbr)[^>]*>", "", page(lang, cards=cards).expand(markdown)).replace("<wbr>", "")
 
 
 @pytest.mark.parametrize("written, shown", [
@@ -70,6 +76,25 @@ def test_rows_become_table_rows_and_gain_their_provenance():
     assert "Card &lt;1&gt;" in table and "commit 012345678" in table and 'href="../../examples/results/card/lab.json"' in table
     zh = page("zh").expand("| S | 朴素 (MiB) | 因果 |\n|--:|--:|---|\n{{ lab.rows: S naive_mib causal }}\n")
     assert "显存不足" in zh and "| 是 |" in zh and "实测：<strong" in zh
+
+
+def test_a_second_card_makes_tabs_beside_the_first():
+    written = "| S | naive (MiB) |\n|--:|--:|\n{{ lab.rows[kv_heads=28]: S naive_mib }}\n\nafter"
+    one, two = page().expand(written), page(cards=2).expand(written)
+    assert "===" not in one
+    assert two.index('=== "Card <1>"') < two.index("    | S | naive (MiB) |") < two.index("| 1024 | 140 |") < two.index('=== "Other"') < two.index("| 1024 | 999 |")
+    assert two.count("provenance") == 2 and two.count("| S | naive (MiB) |") == 2 and two.endswith("after")
+    only = page(cards=2).expand(written.replace("lab.rows", "lab@other-card.rows"))
+    assert "===" not in only and "| 1024 | 999 |" in only
+
+
+def test_a_roofline_names_its_series():
+    rows = [{"impl": "flash", "S": 1, "intensity": 2.0, "tflops": 3.0, "kernel": "k", "status": "ok"}]
+    one = page(result={**RESULT, "rows": rows})
+    one.expand('{{ lab.roofline: flash="flash" }}')
+    assert "roof 1 ['flash']" in one.figures[0]
+    with pytest.raises(PageError, match="impl cudnn"):
+        one.expand('{{ lab.roofline: flash="f" cudnn="c" }}')
 
 
 def test_a_stale_result_is_marked_in_table_and_text():

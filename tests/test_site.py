@@ -168,6 +168,22 @@ def test_a_number_edited_in_the_json_changes_on_the_pages_of_both_languages(tree
         assert "98,765" in tree.page(f"{lang}/lesson/index.html"), lang
 
 
+def test_a_second_card_stands_beside_the_first(tree):
+    result = json.loads(tree.path(RESULT).read_text("utf-8"))
+    result["machine"]["gpu"] = "Other Card"
+    for row in result["rows"]:
+        if row.get("part") == "grid" and row["S"] == 4096:
+            row["naive_mib"] = 54321.0
+    other = tree.path("examples/results/other-card/flash_vs_naive_memory.json")
+    other.parent.mkdir()
+    other.write_text(json.dumps(result), "utf-8")
+    run = tree.build()
+    assert run.returncode == 0, run.stdout
+    for lang in LANGUAGES:
+        page = tree.page(f"{lang}/lesson/index.html")
+        assert "54,321" in page and "1,904" in page and re.search(r"<label[^>]*>Other Card</label>", page), lang
+
+
 def test_a_changed_program_shows_a_visible_mark(tree):
     path = tree.path("examples/flash_vs_naive_memory.py")
     path.write_text(path.read_text("utf-8") + "\n# changed\n", "utf-8")

@@ -69,7 +69,7 @@ def on_page_markdown(markdown, page, config, files):
     core, lang = state["core"], config.extra["lang"]
     drawings = {path.stem: path for path in (TOP / "docs/theme/drawings").glob("*.svg")}
     page.lesson = core["placeholders"].Page(
-        state["results"], config.extra["gpu"], lang, _root(page), _site_root(config) or "ADDRESS-OF-THIS-SITE/", core["charts"].line,
+        state["results"], config.extra["gpu"], lang, _root(page), _site_root(config) or "ADDRESS-OF-THIS-SITE/", core["charts"],
         lambda name: core["drawings"].localise(drawings[name].read_text("utf-8"), lang),
         {path.stem: json.loads(path.read_text("utf-8")) for path in EVIDENCE.glob("*.json")},
     )

@@ -46,15 +46,66 @@ def _line(key, labels, unit):
         axes.margins(y=0.12)
         axes.set_xlabel(x_label, color=INK)
         axes.set_title(unit, loc="left", color=INK, size=11)
-        axes.tick_params(colors=INK)
-        axes.grid(True, color=MUTED, linewidth=0.5, alpha=0.5)
-        for side in axes.spines.values():
-            side.set_visible(False)
-        axes.legend(frameon=False, labelcolor=INK, loc="upper left")
-        out = io.StringIO()
-        figure.savefig(out, format="svg", transparent=True, bbox_inches="tight", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-        plt.close(figure)
-    return _themed(out.getvalue(), f"{unit}: {', '.join(label for _, label in curves)}")
+        _finish(axes, "upper left")
+        out = _svg(plt, figure)
+    return _themed(out, f"{unit}: {', '.join(label for _, label in curves)}")
+
+
+def roofline(rows, labels, values):
+    """An SVG of TFLOP/s over FLOP per byte, both logarithmic: one point a row, under the measured ceilings.
+
+    rows    flat dicts with impl, intensity, tflops; rows that failed leave a gap
+    labels  {impl: label}
+    values  the result's values: copy_gbps and matmul_tflops are the ceilings
+    """
+    points = [[row["impl"], row["intensity"], row["tflops"], row["S"]] for row in rows if row["impl"] in labels and row.get("tflops")]
+    return _roofline(json.dumps(points), tuple(labels.items()), values["copy_gbps"], values["matmul_tflops"])
+
+
+@functools.lru_cache(maxsize=64)
+def _roofline(key, labels, copy_gbps, matmul_tflops):
+    plt = _pyplot()
+    points = json.loads(key)
+    with warnings.catch_warnings(), plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": "chart", "font.size": 11}):
+        warnings.simplefilter("ignore", UserWarning)
+        figure, axes = plt.subplots(figsize=(6.2, 4.2))
+        low, high = min(p[1] for p in points) / 2, max(p[1] for p in points) * 2
+        ridge = matmul_tflops * 1e3 / copy_gbps
+        axes.plot([low, ridge, high], [low * copy_gbps / 1e3, matmul_tflops, matmul_tflops], color=INK, linewidth=1.5)
+        axes.annotate(f"{copy_gbps:,.0f} GB/s", (ridge / 2, matmul_tflops / 2), textcoords="offset points", xytext=(-8, 2), ha="right", color=INK, size=10)
+        axes.annotate(f"{matmul_tflops:,.0f} TFLOP/s", (high, matmul_tflops), textcoords="offset points", xytext=(0, 6), ha="right", color=INK, size=10)
+        axes.axvline(ridge, color=MUTED, linewidth=0.8, linestyle=":")
+        for n, (colour, (impl, label)) in enumerate(zip(SERIES, labels)):
+            mine = [p for p in points if p[0] == impl]
+            axes.plot([p[1] for p in mine], [p[2] for p in mine], color=colour, marker=MARKERS[n], markersize=6, linewidth=1, label=label)
+            if n != 1 or len(labels) == 1:
+                for p in (mine[0], mine[-1]):
+                    axes.annotate(f"S {p[3]}", (p[1], p[2]), textcoords="offset points", xytext=(4, -12 if n == 0 else 7), color=colour, size=9)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log", base=2)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(lambda x, _: f"{x:,.0f}" if x >= 1 else f"{x:g}")
+        axes.minorticks_off()
+        axes.set_xlabel("FLOP / byte", color=INK)
+        axes.set_title("TFLOP/s", loc="left", color=INK, size=11)
+        _finish(axes, "lower right")
+        out = _svg(plt, figure)
+    return _themed(out, "TFLOP/s / (FLOP / byte): " + ", ".join(label for _, label in labels))
+
+
+def _finish(axes, legend):
+    axes.tick_params(colors=INK)
+    axes.grid(True, color=MUTED, linewidth=0.5, alpha=0.5)
+    for side in axes.spines.values():
+        side.set_visible(False)
+    axes.legend(frameon=False, labelcolor=INK, loc=legend)
+
+
+def _svg(plt, figure):
+    out = io.StringIO()
+    figure.savefig(out, format="svg", transparent=True, bbox_inches="tight", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    plt.close(figure)
+    return out.getvalue()
 
 
 def _pyplot():

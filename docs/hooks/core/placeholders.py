@@ -7,6 +7,7 @@ Pure text to text. A page writes
     {{ lab@other-gpu.column[…] | .2f }}            another card; a Python format specification
     {{ lab.rows[filter]: S naive_mib ratio }}      table rows, on a line under a header written by the author
     {{ lab.chart[filter]: S="label" naive_mib="label" }}   a chart, on a line of its own
+    {{ lab.roofline[filter]: naive="label" flash="label" }}   points of each impl under the measured ceilings
     {{ lab.output }}                               what the lab printed, inside a fence
     {{ lab.provenance }}                           the line that says where the numbers come from, on a line of its own
     {{ evidence.vllm[topic=choose] }}              statements checked in another project's source, as a table, on a line of its own
@@ -48,14 +49,14 @@ class Page:
     lang     "en" or "zh"
     root     relative address of the site's root from this page, e.g. "../../"
     site     address where the site is published, "" while unknown
-    chart    function (rows, columns, labels, lang) → SVG text
+    charts   has line(rows, labels, unit) and roofline(rows, labels, values), which return SVG text
     drawing  function (name) → SVG text; raises KeyError for an unknown name
     evidence {name: evidence} as docs/evidence/<name>.json holds it
     """
 
-    def __init__(self, results, gpu, lang, root, site, chart, drawing, evidence=None):
+    def __init__(self, results, gpu, lang, root, site, charts, drawing, evidence=None):
         self.results, self.gpu, self.lang, self.root, self.site = results, gpu, lang, root, site
-        self.chart, self.drawing, self.evidence = chart, drawing, evidence or {}
+        self.charts, self.drawing, self.evidence = charts, drawing, evidence or {}
         self.words = WORDS[lang]
         self.figures, self.used = [], []
 
@@ -66,7 +67,7 @@ class Page:
             if mark := re.match(r"\s*(`{3,}|~{3,})", line):
                 fence = mark[1] if fence is None else None if line.strip().startswith(fence) and not line.strip().strip(fence[0]) else fence
             try:
-                out.append(self._line(lines, i, fence is not None))
+                out.append(self._line(lines, i, fence is not None, out))
             except PageError as error:
                 error.line = error.line or first_line + i
                 raise
@@ -78,7 +79,7 @@ class Page:
             content = content.replace(f'<figure data-figure="{i}"></figure>', figure)
         return content
 
-    def _line(self, lines, i, fenced):
+    def _line(self, lines, i, fenced, out):
         line = lines[i]
         whole = CANDIDATE.fullmatch(line.strip())
         if whole:
@@ -90,8 +91,8 @@ class Page:
                     raise PageError(f"there is no docs/evidence/{call['name']}.json.")
                 return evidence.table(self.evidence[call["name"]], call["name"], _filters(call["filter"]), self.lang, self.root)
             if call["name"] == "rows":
-                return self._rows(call, lines, i)
-            if call["name"] == "chart":
+                return self._rows(call, lines, i, out)
+            if call["name"] in ("chart", "roofline"):
                 return self._chart(call)
             if call["name"] == "output":
                 return self._output(call, fenced)
@@ -128,7 +129,7 @@ class Page:
         call = self._parse(match[1])
         if call["lab"] == "site" and call["name"] == "url":
             return self.site
-        if call["lab"] in ("drawing", "evidence") or call["name"] in ("rows", "chart", "output", "provenance") or call["columns"]:
+        if call["lab"] in ("drawing", "evidence") or call["name"] in ("rows", "chart", "roofline", "output", "provenance") or call["columns"]:
             raise PageError(f"'{{{{ {match[1]} }}}}' must stand on a line by itself.")
         result, name = self._result(call), call["name"]
         if call["filter"] is None:
@@ -152,7 +153,8 @@ class Page:
         mark = f'<sup class="stale" title="{self.words["stale"]}">!</sup>' if result["stale"] else ""
         return f'<data class="measured" value="{raw}" title="{machine}">{_cell(name, text, value)}</data>{mark}'
 
-    def _rows(self, call, lines, i):
+    def _rows(self, call, lines, i, out):
+        """The rows, and below them their provenance; where other cards have this result too, a tab for each card."""
         result = self._result(call)
         columns = (call["columns"] or "").split()
         header, rule = (lines[i - 2], lines[i - 1]) if i >= 2 else ("", "")
@@ -165,6 +167,19 @@ class Page:
             raise PageError(f"the header has {len(cells)} cells, the placeholder names {len(columns)} columns.")
         if i + 1 < len(lines) and lines[i + 1].strip():
             raise PageError("an empty line must follow the rows of a table: its provenance line is put there.")
+        table = self._table(call, result, cells, columns)
+        others = [] if call["gpu"] else [key for key in self.results if key[1] == call["lab"] and key[0] != self.gpu]
+        if not others:
+            return table
+        del out[-2:]
+        tabs = []
+        for key in [(self.gpu, call["lab"]), *others]:
+            other = self._result({**call, "gpu": key[0]})
+            body = f"{header}\n{rule}\n{self._table(call, other, cells, columns)}"
+            tabs.append(f'=== "{other["machine"]["gpu"]}"\n\n' + "\n".join("    " + line if line else "" for line in body.split("\n")))
+        return "\n".join(tabs)
+
+    def _table(self, call, result, cells, columns):
         rows = self._select(call, result)
         if not rows:
             raise PageError(f"the filter [{call['filter']}] of {call['lab']}.rows selects no row.")
@@ -188,14 +203,19 @@ class Page:
         rows = self._select(call, result)
         labels = dict(re.findall(r'([A-Za-z_]\w*)="([^"]*)"', call["columns"] or ""))
         left = re.sub(r'[A-Za-z_]\w*="[^"]*"', "", call["columns"] or "").strip()
-        if left or len(labels) < 2:
+        if left or len(labels) < (1 if call["name"] == "roofline" else 2):
             raise PageError('a chart names its axis and its curves with labels: {{ lab.chart[…]: S="…" naive_mib="…" }}.')
-        for name in labels:
-            _known(call, name, rows)
-        units = {_unit(name) for name in list(labels)[1:]}
-        if len(units) != 1:
-            raise PageError(f"the curves of one chart share one unit, not {', '.join(sorted(map(str, units)))}.")
-        svg = self.chart(rows, labels, units.pop() or "")
+        if call["name"] == "roofline":
+            if missing := set(labels) - {row.get("impl") for row in rows}:
+                raise PageError(f"no row of {call['lab']} has impl {', '.join(sorted(missing))}.")
+            svg = self.charts.roofline(rows, labels, result["values"])
+        else:
+            for name in labels:
+                _known(call, name, rows)
+            units = {_unit(name) for name in list(labels)[1:]}
+            if len(units) != 1:
+                raise PageError(f"the curves of one chart share one unit, not {', '.join(sorted(map(str, units)))}.")
+            svg = self.charts.line(rows, labels, units.pop() or "")
         return self._figure("chart", svg + self.provenance(result))
 
     def _output(self, call, fenced):
