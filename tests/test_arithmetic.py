@@ -133,6 +133,14 @@ FIGURES = [  # (figure as written, expression in its unit, page)
     ("224 MiB", inputs_and_output(8192) / MIB, "lesson"),
     ("7392 MiB", naive_memory(8192) / MIB, "lesson"),
     ("0.875 MiB", 4 * H * 8192 / MIB, "lesson"),
+    ("32 KiB", 16 * H_KV * 2 * D * E / KIB, "vllm"),
+    ("904", 5000 - 2 * 2048, "vllm"),
+    ("2038", 2048 - 10, "vllm"),
+    ("3.5 GiB", H * 2048 * 32768 * E / GIB, "vllm"),
+    ("512 FLOP", 4 * D, "versions"),
+    ("1.9 T", H200["flops"] / (4 * D) / 1e12, "versions"),          # an H100 has the same tensor cores
+    ("1024", 4 * 128 * 128 * D / 8192, "versions"),
+    ("1024", 128 * 128 / 16, "versions"),
 ]
 
 

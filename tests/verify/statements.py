@@ -526,7 +526,7 @@ STATEMENTS = [
     Statement(
         "kernel-source", "inner",
         "Their source is not in the archive: the build fetches vLLM's fork of flash-attention.",
-        "它们的源码不在归档里：构建时会拉取 vLLM 的 flash-attention 分支仓库。",
+        "它们的源码不在源码包里：构建时会拉取 vLLM 自己的 flash-attention 仓库（fork）。",
         text("cmake/external_projects/vllm_flash_attn.cmake", r"GIT_REPOSITORY https://github\.com/(\S+?)(?:\.git)?$"), "vllm-project/flash-attention"),
     Statement(
         "alignment", "inner",
@@ -617,7 +617,7 @@ STATEMENTS = [
     Statement(
         "chunked-default", "prefill",
         "Chunked prefill is on by default where the model supports it.",
-        "只要模型支持，分块预填充（chunked prefill）默认开启。",
+        "只要模型支持，按段预填充（chunked prefill）默认开启。",
         code(ARGS, "EngineArgs._set_default_chunked_prefill_and_prefix_caching_args", "default_chunked_prefill = model_config.is_chunked_prefill_supported",
              "self.enable_chunked_prefill = default_chunked_prefill")),
     Statement(
@@ -664,7 +664,7 @@ STATEMENTS = [
     Statement(
         "budget-cut", "prefill",
         "A request's new tokens are cut to what is left of the budget: S_q of a long prompt is the chunk, S_kv all tokens so far.",
-        "一个请求的新 token 数被截到剩余预算：长提示词的 S_q 是这一块的长度，S_kv 是到目前为止的全部 token。",
+        "一个请求的新 token 数被截到剩余预算：长提示词的 S_q 是这一段的长度，S_kv 是到目前为止的全部 token。",
         code(SCHEDULER, "Scheduler.schedule", "num_new_tokens = min(num_new_tokens, token_budget)"), AS_STATED,
         Now("The same cut, with room kept for draft tokens.", "同样截断，只是为草稿 token 预留了位置。",
             ["num_new_tokens = min(num_new_tokens, token_budget, input_budget - draft_slots)"],
@@ -677,7 +677,7 @@ STATEMENTS = [
     Statement(
         "running-first", "prefill",
         "Running requests, decodes among them, are served before waiting ones; so one call mixes chunks and single tokens.",
-        "正在运行的请求（包括解码）先于等待中的请求得到预算；因此一次调用里既有整块也有单个 token。",
+        "正在运行的请求（包括正在解码的）先于等待中的请求得到预算；因此一次调用里既有成段的提示词，也有单个 token。",
         code(SCHEDULER, "Scheduler.schedule", "req_index < len(self.running) and token_budget > 0", "(self.waiting or self.skipped_waiting) and token_budget > 0"), AS_STATED,
         Now("The same order; the loop over waiting requests is written differently.", "顺序不变；等待请求的循环换了写法。",
             ["req_index < len(self.running) and token_budget > 0", "token_budget > 0"],

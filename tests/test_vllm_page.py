@@ -1,0 +1,53 @@
+"""Reading vLLM says nothing that the evidence does not hold; the figures on the page about versions name their place."""
+import json
+import re
+
+import pytest
+from conftest import LANGUAGES, TOP
+from test_parity import prose
+from verify import statements
+
+EVIDENCE = json.loads((TOP / "docs/evidence/vllm.json").read_text("utf-8"))
+ROWS = {row["id"]: row for row in EVIDENCE["statements"]}
+CHECKED = json.dumps([[row["en"], row[statements.PINNED]["found"], row["newest"].get("en"), row["newest"]["found"]] for row in EVIDENCE["statements"]], ensure_ascii=False)
+OTHER = {"--attention-backend FLASH_ATTN", "vllm/", "cmake/", "requirements/"}   # a command line and folders of the archive
+UNIT = re.compile(r"\d ?(?:TFLOP|PFLOP|GB\b|µs|%)|\d ?T (?:expo|次)|\d[\d.]*e-\d")
+PLACE = re.compile(r"§|Table \d|Fig\. \d|abstract|摘要|table\b|微基准表|post|博文|caption|图注")
+
+
+def text(lang, name):
+    return "\n".join(prose(TOP / "docs" / lang / f"{name}.md"))
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_page_shows_every_statement(lang):
+    shown = set(re.findall(r"^\{\{ evidence\.vllm\[topic=(\w+)\] \}\}$", text(lang, "vllm"), re.M))
+    assert shown == {row["topic"] for row in ROWS.values()}
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_every_name_of_vllm_on_the_page_is_in_the_evidence(lang):
+    unknown = {code for code in re.findall(r"`([^`\n]+)`", text(lang, "vllm")) if json.dumps(code)[1:-1] not in CHECKED and code not in OTHER}
+    assert unknown <= {"attn_metadata.causal", "attn_metadata.block_table"} and all(name in CHECKED for name in unknown), (
+        f"say it in a statement of tests/verify/statements.py first: {unknown}")
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_no_line_number_is_typed(lang):
+    assert not re.search(r"\.py:\d", text(lang, "vllm")), "the tables of evidence have the lines"
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_table_of_cards_is_the_evidence(lang):
+    orders = ROWS["order-default"][statements.PINNED]["found"] | ROWS["order-sm100"][statements.PINNED]["found"]
+    versions = ROWS["fa-version"][statements.PINNED]["found"]
+    rows = re.findall(r"^\| (\d+\.\d) \| [^|]+ \| (\w+)[,、] ?(\w+)[,、].*? \| FlashAttention (\d) \|$", text(lang, "vllm"), re.M)
+    assert {card: ([first, second], int(version)) for card, first, second, version in rows} == {card: (orders[card][:2], versions[card]) for card in versions}
+    cards = re.findall(r"^\| [^|]+ \| (\d+\.\d) \| FlashAttention-2 \| (\d) \|$", text(lang, "versions"), re.M)
+    assert {card: int(version) for card, version in cards} == versions
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_quoted_figures_name_their_place(lang):
+    for line in text(lang, "versions").splitlines():
+        assert not UNIT.search(line) or PLACE.search(line), f"say in which section, figure or table this stands: {line}"
