@@ -173,7 +173,7 @@ def test_evidence_becomes_a_table_with_its_places():
     one.evidence = {"vllm": EVIDENCE}
     table = one.expand("{{ evidence.vllm[topic=choose] }}")
     assert "| statement | 0.26.0 | 0.33.0 |" in table and r"x\|y" in table
-    assert "<code>a_<wbr>b.py:3</code> | same place |" in table and "changed gone Now C." in table
+    assert '<code class="place">a_<wbr>b.py<wbr><span>:3</span></code> | same place |' in table and "changed gone Now C." in table
     assert '<a href="../../evidence/vllm.json">' in table and "2026-11-29" in table
     for wrong in ("{{ evidence.vllm[topic=none] }}", "{{ evidence.vllm[tropic=choose] }}", "{{ evidence.other }}", "see {{ evidence.vllm }}"):
         with pytest.raises(PageError):

@@ -37,9 +37,9 @@ def table(evidence, name, filters, lang, root):
 def _place(found, words):
     if not found.get("file"):
         return words["gone"]
-    path = re.sub(r"^vllm/", "", found["file"])
-    line = f":{found['line']}" if found.get("line") else ""
-    return f"<code>{html.escape(path).replace('/', '/<wbr>').replace('_', '_<wbr>')}{line}</code>"
+    path = re.sub(r"^vllm/(?=.)", "", found["file"])
+    line = f"<wbr><span>:{found['line']}</span>" if found.get("line") else ""   # a line number is not broken
+    return f"<code class=\"place\">{html.escape(path).replace('/', '/<wbr>').replace('_', '_<wbr>')}{line}</code>"
 
 
 def _cell(text):
