@@ -69,7 +69,7 @@ tools:
 node_modules/.stamp: package.json package-lock.json
 	@command -v node >/dev/null && command -v npm >/dev/null \
 	  || $(call stop,Node.js is missing: formulas are rendered by KaTeX at build. Install Node 20 or newer with npm and run make again.)
-	@node -e 'process.exit(parseInt(process.versions.node) < 20)' \
+	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' \
 	  || $(call stop,Node.js is older than 20. Install Node 20 or newer and run make again.)
 	@npm ci --silent --no-fund --no-audit || $(call stop,npm could not fetch the packages of package-lock.json. Check the network and run make again.)
 	@touch $@
