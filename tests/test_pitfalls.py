@@ -102,7 +102,24 @@ def test_timing_on_a_gpu_refuses_without_one():
 
 def test_gpu_is_causal_with_one_query_sees_key_0():
     values = result("decode_attention")["values"]
-    assert values["trap_default_sees"] == "key 0" and values["trap_lower_right_sees"] == "all keys"
+    assert values["trap_default_sees"] == "key 0" and values["trap_lower_right_sees"] == "all keys" and values["trap_flash_sees"] == "refused"
+    sees = {row["impl"]: row["sees"] for row in result("decode_attention")["rows"] if row["part"] == "trap"}
+    assert {sees[name] for name in ("cudnn", "efficient", "math")} == {"key 0"}
+
+
+def test_gpu_a_row_without_keys_depends_on_the_backend():
+    values = result("sdpa_dispatch")["values"]
+    assert values["masked_row_default"] == values["masked_row_cudnn"] == "unmasked softmax" and values["masked_row_math"] == "zeros"
+
+
+def test_gpu_only_the_math_path_refuses_two_masks_by_its_own_rule():
+    values = result("sdpa_dispatch")["values"]
+    assert values["mask_and_causal_math"] == "error" and {values[f"mask_and_causal_{name}"] for name in ("default", "cudnn", "efficient")} == {"both applied"}
+
+
+def test_gpu_pages_name_the_torch_that_measured():
+    for lab in ("decode_attention", "sdpa_dispatch", "flash_vs_naive_memory", "attention_roofline", "attention_error", "flash_backward"):
+        assert result(lab)["software"]["torch"].startswith("2.11.0"), "docs/*/pitfalls.md and interview.md name PyTorch 2.11"
 
 
 def test_gpu_the_copy_of_k_and_v_is_most_of_the_time():
