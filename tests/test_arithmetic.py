@@ -39,6 +39,11 @@ def inputs_and_output(S, kv_heads=H):
     return 2 * rows(S) + 2 * rows(S, kv_heads)
 
 
+def kv_cache(tokens):
+    """Bytes of k and v of one layer in bf16, whatever sequences the tokens belong to."""
+    return 2 * rows(tokens, H_KV)
+
+
 def naive_traffic(S, kv_heads=H, round_trips=2):
     """Bytes that Algorithm 0 moves: every round trip writes and reads one S × S matrix."""
     return 2 * round_trips * square(S) + inputs_and_output(S, kv_heads)
@@ -163,6 +168,42 @@ FIGURES = [  # (figure as written, expression in its unit, page)
     ("1.9 T", H200["flops"] / (4 * D) / 1e12, "versions"),          # an H100 has the same tensor cores
     ("1024", 4 * 128 * 128 * D / 8192, "versions"),
     ("1024", 128 * 128 / 16, "versions"),
+    ("224 KiB", H * 4096 * E / KIB, "decode"),
+    ("7 MiB", H * 131072 * E / MIB, "decode"),
+    ("8 MiB", kv_cache(4096) / MIB, "decode"),
+    ("256 MiB", kv_cache(131072) / MIB, "decode"),
+    ("2.7 %", 100 * (H / H_KV) / (2 * D), "decode"),
+    ("206", H200["flops"] / H200["bytes"], "decode"),
+    ("97 %", 100 * (1 - H / H_KV / (H200["flops"] / H200["bytes"])), "decode"),
+    ("13.1 GB", LAYERS * LINEAR / GB, "decode"),                    # two FLOPs and two bytes a weight
+    ("56 KiB", LAYERS * kv_cache(1) / KIB, "decode"),
+    ("228000", round(LINEAR / kv_cache(1), -3), "decode"),
+    ("67 µs", kv_cache(32768) / RTX_4090["bytes"] * 1e6, "decode"),
+    ("1.9 ms", LAYERS * kv_cache(32768) / RTX_4090["bytes"] * 1e3, "decode"),
+    ("12.9 ms", LAYERS * LINEAR / RTX_4090["bytes"] * 1e3, "decode"),
+    ("4 GiB", kv_cache(16 * 131072) / GIB, "decode"),
+    ("8 GiB", kv_cache(64 * 65536) / GIB, "decode"),
+    ("15", 1 + 7 + 7, "decode"),
+    ("16.4 %", 100 * 6 * H * E / kv_cache(1), "decode"),
+    ("85.9 %", 100 / (1 + 6 * H * E / kv_cache(1)), "decode"),
+    ("145 GB/s", 4 * H200["bytes"] / 132 / GB, "decode"),
+    ("86 %", 100 * 57 * 4 / (2 * 132), "decode"),
+    ("128 FLOP", 4 * 128 * D / (2 * D * E), "decode"),
+    ("1.7 µs", kv_cache(4096) / H200["bytes"] * 1e6, "decode"),
+    ("896 MiB", square(4096) / MIB, "backward"),
+    ("448 KiB", 4 * H * 4096 / KIB, "backward"),
+    ("24.5 GiB", LAYERS * square(4096) / GIB, "backward"),
+    ("12.25 MiB", LAYERS * 4 * H * 4096 / MIB, "backward"),
+    ("140 MiB", 5 * rows(4096) / MIB, "backward"),
+    ("0.4375 MiB", 4 * H * 4096 / MIB, "backward"),
+    ("56 MiB", 2 * rows(4096) / MIB, "backward"),
+    ("84 MiB", 3 * rows(4096) / MIB, "backward"),
+    ("336.875 MiB", (12 * rows(4096) + 2 * 4 * H * 4096) / MIB, "backward"),
+    ("56 MiB", rows(8192) / MIB, "backward"),
+    ("3584 MiB", square(8192) / MIB, "backward"),
+    ("17 %", 100 * ((2 + 5) / (2 + 4) - 1), "backward"),
+    ("2.5", 5 / 2, "backward"),
+    ("224 MiB", (math.ceil(132 / H) - 1) * 4 * H * 4096 * D / MIB, "backward"),
 ]
 
 
