@@ -8,6 +8,7 @@ import pathlib
 import re
 
 import flash_vs_naive_memory as lab
+import io_counter
 import pytest
 
 DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
@@ -56,6 +57,16 @@ def flash_traffic(S, Br=128):
 
 def naive_memory(S):
     return 2 * square(S) + inputs_and_output(S)
+
+
+def intensity(S_q, S_kv, kv_heads=H_KV):
+    """FLOPs over the bytes of q, k, v, o, each moved once."""
+    return 4 * H * S_q * S_kv * D / (2 * rows(S_q) + 2 * rows(S_kv, kv_heads))
+
+
+def streamed(M):
+    """Numbers that flash moves in the second table of io_counter.py, with a fast memory of M numbers."""
+    return sum(io_counter.flash_traffic(2048, 32, io_counter.tallest_tile(M, 32, 8), 8))
 
 
 LINEAR = 2 * (2 * HIDDEN * H * D + 2 * HIDDEN * H_KV * D + 3 * HIDDEN * FFN)     # FLOPs per token and layer
@@ -204,6 +215,37 @@ FIGURES = [  # (figure as written, expression in its unit, page)
     ("17 %", 100 * ((2 + 5) / (2 + 4) - 1), "backward"),
     ("2.5", 5 / 2, "backward"),
     ("224 MiB", (math.ceil(132 / H) - 1) * 4 * H * 4096 * D / MIB, "backward"),
+    ("164", RIDGE_4090, "roofline"),
+    ("206", H200["flops"] / H200["bytes"], "roofline"),
+    ("100 GiB", round(2 * square(32768) / GIB, -2), "roofline"),    # 'and more'
+    ("42.7", 2 * D / (3 * E), "roofline"),
+    ("21.3", 2 * 64 / (3 * E), "roofline"),
+    ("64", D / E, "roofline"),
+    ("28 MiB", rows(4096) / MIB, "roofline"),
+    ("896 MiB", square(4096) / MIB, "roofline"),
+    ("56 MiB", square(1024) / MIB, "roofline"),
+    ("56 MiB", 2 * rows(4096) / MIB, "roofline"),
+    ("8 MiB", 2 * rows(16384, heads=1) / MIB, "roofline"),
+    ("2.5", sum(io_counter.flash_traffic(64, 8, 16, 8)) / (4 * 64 * 8), "roofline"),
+    ("26", streamed(2048) / streamed(65536), "roofline"),
+    ("1.94 GB", flash_traffic(4096) / GB, "roofline"),
+    ("117.4 MB", inputs_and_output(4096) / MB, "roofline"),
+    ("112", intensity(128, 128), "roofline"),
+    ("448", intensity(512, 512), "roofline"),
+    ("3584", intensity(4096, 4096), "roofline"),
+    ("9973", intensity(2048, 32768), "roofline"),
+    ("28.0", intensity(4, 32768), "roofline"),
+    ("6.99", intensity(1, 4096), "roofline"),
+    ("1.00", intensity(1, 4096, kv_heads=H), "roofline"),
+    ("236", math.ceil(H200["flops"] / H200["bytes"] / (7 / 8)), "roofline"),
+    ("2048", intensity(4096, 4096, kv_heads=H), "roofline"),
+    ("512", 4 * D, "roofline"),
+    ("1997", 4 * D * 3.9, "roofline"),
+    ("571", 1 / (1 / 800 + 1 / (4 * D * 3.9)), "roofline"),
+    ("112", 512 / 128 * H, "roofline"),
+    ("25 %", 100 / (512 / 128), "roofline"),
+    ("3 %", 100 / (4096 / 128), "roofline"),
+    ("1.6 %", 100 * (math.exp(2**-6) - 1), "measured"),
 ]
 
 

@@ -6,6 +6,7 @@ again and one of these fails, either the page is wrong now, in both languages, o
 import functools
 import json
 
+import pytest
 from conftest import TOP
 
 
@@ -16,7 +17,9 @@ def result(lab):
 
 def rows(lab, **fields):
     """The rows of a lab with these cells."""
-    return [found for found in result(lab)["rows"] if all(found.get(name) == value for name, value in fields.items())]
+    found = [row for row in result(lab)["rows"] if all(row.get(name) == value for name, value in fields.items())]
+    assert found, f"{lab} has no row with {fields}"
+    return found
 
 
 def row(lab, **fields):
@@ -137,3 +140,169 @@ def test_the_names_of_the_backward_kernels():
     assert [name.split("_")[0] for name in names["flash_kernel"].split(" + ")] == ["flash", "elementwise", "flash", "flash", "flash"]
     assert names["naive_kernel"].count("nvjet") >= 3
     assert "elementwise_kernel" not in row("flash_backward", part="variants", layout="BSHD", kv_heads=28)["kernel"]
+
+
+# The roofline: docs/*/roofline.md
+
+def values(lab):
+    return result(lab)["values"]
+
+
+def roof(impl, causal=False):
+    """The rows of one side by S."""
+    return {row["S"]: row for row in rows("attention_roofline", part="grid", impl=impl, causal=causal)}
+
+
+def traffic(impl, causal=False):
+    return {row["S"]: row for row in rows("hbm_traffic", part="total", impl=impl, causal=causal)}
+
+
+def test_ceilings_are_below_the_data_sheet_and_the_ridge_too():
+    """'Data sheets print the ceilings that no program reaches'; the ridge lies under 206."""
+    found = values("attention_roofline")
+    assert found["matmul_tflops"] < 989 and found["copy_gbps"] < 4800
+    assert 160 < found["ridge_intensity"] < 206
+
+
+def test_what_a_step_of_naive_does_not_write_is_still_in_l2():
+    """'Reads agree to a few per cent … writes fall short, by up to a few tens of MiB … no kernel is short by more' than L2."""
+    for step in rows("hbm_traffic", part="kernel", impl="naive", S=4096, causal=False):
+        assert abs(step["read_off_pct"]) < 5, step["step"]
+        assert 0 <= step["model_write_mib"] - step["write_mib"] < min(50, step["l2_cache_mib"]), step["step"]
+
+
+def test_the_model_of_naive_holds_from_4096_on_and_not_at_1024():
+    found = traffic("naive")
+    assert all(abs(found[S]["off_pct"]) < 5 for S in found if S >= 4096)
+    assert found[1024]["write_mib"] < 0.75 * found[1024]["model_write_mib"]
+
+
+def test_a_causal_mask_makes_naive_move_more():
+    full, causal = traffic("naive"), traffic("naive", True)
+    assert all(causal[S]["dram_mib"] > full[S]["dram_mib"] for S in full)
+
+
+def test_decode_reads_as_fast_as_a_copy_moves_bytes():
+    """'With enough to read, the default kernel reads as fast as a plain copy moves bytes, or a little faster.'"""
+    found = {row["S"]: row["of_copy_pct"] for row in rows("decode_attention", part="decode", impl="default", B=16)}
+    assert 95 < found[131072] < 120 and found[4096] < found[131072]
+
+
+def test_naive_stands_under_the_slope():
+    """'less than a quarter of what the card computes'; 'between about a half and three quarters of that'; its intensity does not move."""
+    found = roof("naive")
+    assert found[32768]["roof_tflops"] < 0.25 * values("attention_roofline")["matmul_tflops"]
+    assert all(45 < row["of_roof_pct"] < 80 for row in found.values())
+    assert all(36 < row["intensity"] < 42.7 for row in found.values())
+
+
+def test_softmax_is_the_slow_kernel_of_naive_and_changes_with_the_length():
+    steps = {step["step"]: step for step in rows("attention_roofline", part="step")}
+    assert steps["softmax"]["ms"] > 0.5 * sum(step["ms"] for step in steps.values())
+    assert all(steps[name]["of_roof_pct"] > 2 * steps["softmax"]["of_roof_pct"] for name in ("scores", "scale", "output"))
+    counted = row("hbm_traffic", part="kernel", impl="naive", S=4096, causal=False, step="softmax")
+    assert counted["off_pct"] < 1, "softmax moves more than its bytes"
+    found = roof("naive")
+    assert found[16384]["of_roof_pct"] > 1.2 * found[8192]["of_roof_pct"] and found[16384]["kernel"] != found[8192]["kernel"]
+
+
+def test_flash_passes_the_roof_of_naive_and_stays_under_half_of_its_own():
+    found = roof("flash")
+    assert all(found[S]["tflops"] > roof("naive")[S]["roof_tflops"] for S in found if S >= 1024)
+    assert values("attention_roofline")["flash_best_of_roof_pct"] < 50
+    assert all(row["traffic_gbps"] < 0.3 * values("attention_roofline")["copy_gbps"] for row in found.values())
+
+
+def test_cudnn_is_faster_than_flash_and_overlaps_exponentials_with_products():
+    """571 TFLOP/s is what products at 800 and exponentials at 3.9 T/s give one after the other."""
+    flash, cudnn = roof("flash"), roof("cudnn")
+    assert all(cudnn[S]["ms"] < flash[S]["ms"] for S in flash) and all("wgmma" in row["kernel"] for row in cudnn.values())
+    assert values("attention_roofline")["matmul_tflops"] < 800
+    assert values("attention_roofline")["cudnn_best_tflops"] > 571
+    assert all(roof("cudnn")[S]["of_roof_pct"] > max(flash[S]["of_roof_pct"], roof("naive")[S]["of_roof_pct"]) for S in (4096, 8192, 16384, 32768))
+
+
+def test_causal_flash_gains_more_over_naive_at_a_lower_rate_of_its_own():
+    full, causal = roof("flash"), roof("flash", True)
+    assert all(causal[S]["speedup"] > full[S]["speedup"] and causal[S]["tflops"] < full[S]["tflops"] for S in full)
+    lost = {S: causal[S]["tflops"] / full[S]["tflops"] for S in full}
+    assert lost[512] < lost[32768]
+
+
+def test_the_tile_model_and_where_flash_leaves_the_floor():
+    found = values("hbm_traffic")
+    assert abs(found["cudnn_sm_off_pct"]) < 0.1
+    off = [row["sm_off_pct"] for row in traffic("flash").values()]
+    assert 0 < min(off) and max(off) - min(off) < 3, "'by nearly the same share at every length'"
+    assert found["flash_leaves_floor_S"] == 8192 and found["flash_causal_leaves_floor_S"] < 8192
+    assert found["cudnn_leaves_floor_S"] is None and found["cudnn_causal_leaves_floor_S"] is None
+    assert traffic("flash")[16384]["write_mib"] > traffic("flash")[16384]["model_write_mib"]
+    assert all(row["kv_at_work_mib"] < row["l2_cache_mib"] / 2 for row in traffic("flash").values())
+
+
+def test_the_two_launches():
+    """'PyTorch starts one block per tile of q; cuDNN starts one per multiprocessor.'"""
+    sms = result("hbm_traffic")["machine"]["sms"]
+    assert all(row["grid"] == f"{S // row['Br']}x1x28" for S, row in traffic("flash").items())
+    assert all(row["grid"] == f"{sms}x1x1" for row in traffic("cudnn").values())
+
+
+def test_short_sequences():
+    """'A single call takes several times as long as its work'; flash wins; at S = 256 the split makes the gain small."""
+    found = {row["S"]: row for row in rows("attention_roofline", part="short", impl="flash", causal=False)}
+    assert all(row["alone_ms"] > 2.5 * row["ms"] and row["of_roof_pct"] < 20 and row["speedup"] > 1 for row in found.values())
+    assert "splitkv" in found[256]["kernel"] and "combine" in found[256]["kernel"]
+    assert found[256]["speedup"] < min(found[64]["speedup"], found[128]["speedup"])
+
+
+def test_flash_asks_for_more_memory_than_naive_where_it_splits():
+    assert any(row["ratio"] < 1 for row in rows("flash_vs_naive_memory", part="random", heads=14, causal=False))
+
+
+def test_one_part_loses_to_matmuls_and_the_split_wins():
+    found = {row["impl"]: row["ms"] for row in rows("decode_attention", part="decode", B=1, S=131072)}
+    assert found["single"] > 2 * found["grouped"] > 2 * found["flash"]
+
+
+# How the numbers are measured: docs/*/measured.md
+
+
+def test_the_two_clocks_agree_for_long_rows():
+    found = roof("flash")
+    assert all(abs(found[S]["alone_ms"] / found[S]["ms"] - 1) < 0.06 for S in found if S >= 8192)
+    assert found[1024]["alone_ms"] > 1.3 * found[1024]["ms"]
+
+
+def case(name):
+    return row("sdpa_dispatch", part="dispatch", case=name)
+
+
+def test_what_the_dispatcher_takes():
+    assert values("sdpa_dispatch")["order"].startswith("cudnn")
+    assert case("plain")["backend"] == "cudnn" and case("plain")["no_cudnn_backend"] == "flash"
+    assert case("boolean mask")["no_cudnn_backend"] == "efficient", "'does a mask alone suffice?' No"
+    assert case("GQA + boolean mask")["no_cudnn_backend"] == "math" and case("GQA + boolean mask")["no_cudnn_score_bytes"] > 8
+    assert case("fp32 + GQA")["backend"] == case("fp32 + GQA")["no_cudnn_backend"] == "math"
+    assert case("boolean mask")["no_cudnn_score_bytes"] == pytest.approx(2 / 28, rel=0.01)
+    assert {"boolean mask", "fp32", "d 320"} <= {row["case"] for row in rows("sdpa_dispatch", group="first") if row["reason"]}
+
+
+def test_three_answers_to_one_question():
+    assert {row["result"] for row in rows("sdpa_dispatch", part="masked_row", mask="boolean")} == {"NaN", "zeros", "unmasked softmax", "refused"}
+    assert {row["result"] for row in rows("sdpa_dispatch", part="mask_and_causal", mask="boolean")} == {"both applied", "error", "refused"}
+
+
+def test_who_is_closer_to_fp64():
+    assert values("attention_error")["rule_broken"] == 0
+    assert all(row["naive_over_this"] > 1 for row in rows("attention_error", part="error") if row["impl"] != "naive")
+    rounded = {row["rounded"]: row["rel_err"] for row in rows("attention_error", part="ablation", dtype="bf16")}
+    by = {row["impl"]: row["rel_err"] for row in rows("attention_error", part="error", dtype="bf16", inputs="normal")}
+    assert rounded["scores"] > 0.9 * rounded["scores and p"], "'rounding the scores is nearly all of it'"
+    assert by["flash"] == pytest.approx(rounded["p"], rel=0.1) and by["math"] == pytest.approx(rounded["nothing"], rel=0.1)
+
+
+def test_bits():
+    for pair in rows("attention_error", part="bits"):
+        assert pair["identical"] == pair["again"], (pair["a"], pair["b"])
+    assert row("attention_error", part="bits", a="fp32 tiles of 64", b="fp32 tiles of 128")["differing_pct"] > 50
+    assert 0 < row("attention_error", part="bits", a="tiles of 64", b="tiles of 128")["differing_pct"] < 1
