@@ -4,7 +4,7 @@ import sys
 
 import fences
 import pytest
-from conftest import LANGUAGES, TOP
+from support import LANGUAGES, TOP
 
 NAMES = sorted(path.stem for path in (TOP / "docs" / "en").glob("*.md"))
 PAGES = [f"{lang}/{'' if name == 'index' else name + '/'}" for lang in LANGUAGES for name in NAMES]

@@ -7,7 +7,7 @@ import functools
 import json
 
 import pytest
-from conftest import TOP
+from support import TOP
 
 
 @functools.cache

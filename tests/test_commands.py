@@ -10,7 +10,7 @@ import time
 import urllib.request
 
 import pytest
-from conftest import TOP
+from support import TOP
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import sys
 
 import fences
 import pytest
-from conftest import LANGUAGES, TOP
+from support import LANGUAGES, TOP
 
 PAGES = sorted(path for lang in LANGUAGES for path in (TOP / "docs" / lang).rglob("*.md"))
 

@@ -3,7 +3,7 @@ import re
 
 import fences
 import pytest
-from conftest import TOP
+from support import TOP
 
 NAMES = sorted({path.relative_to(TOP / "docs" / lang).as_posix() for lang in ("en", "zh") for path in (TOP / "docs" / lang).rglob("*.md")})
 

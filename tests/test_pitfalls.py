@@ -7,7 +7,7 @@ import sys
 
 import outputs
 import pytest
-from conftest import LANGUAGES, TOP
+from support import LANGUAGES, TOP
 
 FOLDER = TOP / "examples/pitfalls"
 FILES = sorted(FOLDER.glob("*.py"))

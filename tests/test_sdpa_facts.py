@@ -10,7 +10,7 @@ import warnings
 
 import pytest
 import torch
-from conftest import TOP
+from support import TOP
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.bias import causal_lower_right, causal_upper_left
 from torch.nn.functional import scaled_dot_product_attention as sdpa

@@ -5,7 +5,7 @@ import re
 import urllib.parse
 
 import pytest
-from conftest import LANGUAGES, SITE_URL, TOP
+from support import LANGUAGES, SITE_URL, TOP
 
 RESULT = "examples/results/nvidia-h200/flash_vs_naive_memory.json"
 

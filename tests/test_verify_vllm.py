@@ -13,7 +13,7 @@ import sys
 import tarfile
 
 import pytest
-from conftest import TOP
+from support import TOP
 from verify import source, statements
 from verify import vllm as tool
 

@@ -3,7 +3,7 @@ import json
 import re
 
 import pytest
-from conftest import LANGUAGES, TOP
+from support import LANGUAGES, TOP
 from test_parity import prose
 from verify import statements
 
