@@ -306,3 +306,78 @@ def test_bits():
         assert pair["identical"] == pair["again"], (pair["a"], pair["b"])
     assert row("attention_error", part="bits", a="fp32 tiles of 64", b="fp32 tiles of 128")["differing_pct"] > 50
     assert 0 < row("attention_error", part="bits", a="tiles of 64", b="tiles of 128")["differing_pct"] < 1
+
+
+# The lesson, and the same sentences in the glossary, the drawings, interview and pitfalls
+
+
+def test_the_matrices_of_short_sequences_fit_into_l2():
+    assert roof("naive")[512]["in_l2"] and not roof("naive")[4096]["in_l2"]
+
+
+def test_rereads_spill_well_before_k_and_v_fill_l2():
+    flash, cudnn = traffic("flash")[16384], traffic("cudnn")[16384]
+    assert flash["kv_at_work_mib"] < flash["l2_cache_mib"] / 2 and 10 < flash["read_off_pct"] < 50
+    assert cudnn["kv_at_work_mib"] < flash["kv_at_work_mib"] and abs(cudnn["read_off_pct"]) < 1, "'stays on the floor'"
+    assert all(row["model_read_mib"] == row["floor_mib"] * 3 / 4 for row in (flash, cudnn)), "reads are held against the floor"
+
+
+def test_a_causal_mask_brings_nothing_at_1024_where_all_blocks_run_at_once():
+    full, causal = roof("flash"), roof("flash", True)
+    assert 0.9 < full[1024]["ms"] / causal[1024]["ms"] < 1.1 and traffic("flash", True)[1024]["waves"] < 1
+    assert all(full[S]["ms"] / causal[S]["ms"] > 1.6 for S in (8192, 16384, 32768))
+
+
+def test_bytes_are_not_time():
+    """Naive is held up by its softmax kernel, flash by its own work: from S = 4096 on at one share of the matmul rate."""
+    assert values("hbm_traffic")["ratio"] > 10 * roof("flash")[4096]["speedup"]
+    softmax = row("attention_roofline", part="step", step="softmax")
+    assert softmax["traffic_gbps"] < 0.5 * values("attention_roofline")["copy_gbps"]
+    flash = [row["of_roof_pct"] for S, row in roof("flash").items() if S >= 4096]
+    assert max(flash) - min(flash) < 5 and all(row["bound"] == "compute" for S, row in roof("flash").items() if S >= 4096)
+    assert all(row["of_roof_pct"] > 75 for S, row in roof("cudnn").items() if S >= 4096)
+
+
+def test_short_prefill_is_one_kernel_or_two_when_the_keys_are_split():
+    short = {row["S"]: row["kernel"] for row in rows("attention_roofline", part="short", impl="flash", causal=False)}
+    assert short[256].count(" + ") == 1 and " + " not in short[64] and " + " not in roof("flash")[512]["kernel"]
+
+
+def test_single_stream_decode_gains_over_eager_at_long_contexts():
+    assert decode("flash")[1, 131072] < 0.5 * decode("grouped")[1, 131072] < 0.1 * decode("single")[1, 131072]
+    assert 1 < decode("grouped")[1, 4096] / decode("flash")[1, 4096] < 1.25
+    one = row("decode_attention", part="parts", parts=1)
+    assert one["blocks"] == one["B"] * one["kv_heads"]
+
+
+def test_naive_and_flash_differ_by_more_than_an_order_of_summation():
+    tiles = row("attention_error", part="bits", a="tiles of 64", b="tiles of 128")
+    programs = row("attention_error", part="bits", a="naive", b="flash")
+    assert programs["differing_pct"] > 100 * tiles["differing_pct"] and programs["max_diff"] > 5 * tiles["max_diff"]
+
+
+def test_cudnn_returns_zeros_for_a_row_without_keys_under_a_float_mask():
+    found = {mask: row("sdpa_dispatch", part="masked_row", impl="default", mask=mask) for mask in ("boolean", "float")}
+    assert {row["backend"] for row in found.values()} == {"cudnn"}
+    assert found["boolean"]["result"] == "unmasked softmax" and found["float"]["result"] == "zeros"
+
+
+def test_cudnn_is_asked_first_and_takes_most_16_bit_cases():
+    assert values("sdpa_dispatch")["order"] == "cudnn then flash then efficient then math"
+    cases = [row for row in rows("sdpa_dispatch", part="dispatch") if row["dtype"] in ("bf16", "fp16")]
+    masked = [row for row in cases if row["mask"] != "none"]
+    assert all(sum(row["backend"] == "cudnn" for row in some) > len(some) / 2 for some in (cases, masked))
+
+
+def test_gqa_is_what_ends_in_the_math_path():
+    for name in ("d 320", "d 512", "fp32"):
+        assert case(name)["backend"] == "efficient", "'a head dimension above 256', 'fp32': not alone"
+    for name in ("fp32 + GQA", "GQA + d 320", "GQA + d 512"):
+        assert case(name)["backend"] == "math" and case(name)["score_bytes"] > 4, "more than naive in bf16"
+    for name in ("GQA + boolean mask", "GQA + float mask", "GQA + S_q 256 S_kv 1024 + causal"):
+        assert case(name)["backend"] == "cudnn" and case(name)["no_cudnn_backend"] == "math" and case(name)["no_cudnn_score_bytes"] > 8
+
+
+def test_a_boolean_mask_becomes_two_bytes_a_position_for_all_heads():
+    found = case("boolean mask")
+    assert all(found[column] * found["heads"] == pytest.approx(2, abs=0.01) for column in ("score_bytes", "no_cudnn_score_bytes"))
