@@ -34,7 +34,7 @@ import time
 import warnings
 
 SEED = 2026
-SECONDS = 0.03                                             # how long every row and the ceilings are sampled
+SECONDS = 0.02                                             # how long every row and the ceilings are sampled
 MIB = 2**20
 BATCHES = (1, 4, 16, 64)
 LENGTHS = (4096, 16384, 65536, 131072)
@@ -337,11 +337,11 @@ def batch(turn, samples, each, wait):
 
 
 def alone(calls):
-    """Milliseconds from calling on an idle GPU to the end of its work, launches included: the median of 20 (of 1 over 20 ms)."""
+    """Milliseconds from calling on an idle GPU to the end of its work, launches included: the median of 20 (of 5 over 2 ms, of 1 over 20)."""
     import torch
 
     turn, found = itertools.cycle(calls), []
-    while len(found) < (20 if not found or found[0] < 20 else 1):
+    while len(found) < (20 if not found or found[0] < 2 else 5 if found[0] < 20 else 1):
         torch.cuda.synchronize()
         begin = time.perf_counter()
         next(turn)()
@@ -571,14 +571,12 @@ def parts_rows(ceilings, B=1, S=131072):
     release()
     shape = {**QWEN, "B": B, "S": S}
     q, k, v = cache(B, S)
-    for n in PARTS:
-        def call():
-            by_hand(q, k, v, n)
-
+    calls = [lambda n=n: by_hand(q, k, v, n) for n in PARTS]
+    for n, call, kernels in zip(PARTS, calls, kernels_of(*calls)):
         times = median_and_spread(timed([call]))
         yield {
             "part": "parts", "impl": "by_hand", **shape, "parts": n, "blocks": n * B * shape["kv_heads"], **times, "alone_ms": alone([call]),
-            **rates(times["ms"], kv_bytes(B, shape["kv_heads"], S, shape["d"]), ceilings), **named(which_kernel(call)), "status": "ok",
+            **rates(times["ms"], kv_bytes(B, shape["kv_heads"], S, shape["d"]), ceilings), **named(kernels), "status": "ok",
         }
 
 
@@ -624,6 +622,8 @@ def measure():
     """Yields one flat dict a row: the ceilings, every side on every B and S, the keys cut by hand, the trap."""
     import torch
 
+    release()
+    gc.freeze()                                            # what is imported stays: the collections of release() need not walk it again
     sms = torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
     copy, read = copy_row("before"), read_row()
     yield copy

@@ -3,7 +3,7 @@
 Naive attention keeps the S x S probabilities between the two passes. Flash keeps o and one number a row, lse = m + ln l, and
 computes each tile of p again: p = exp(s - lse). That costs a fifth matmul beside the four of any backward pass, and saves the square.
 
-    python flash_backward.py                      a CUDA GPU of compute capability 8.0 or newer; about 15 s on an H200
+    python flash_backward.py                      a CUDA GPU of compute capability 8.0 or newer; about 20 s on an H200
     python flash_backward.py --predict --gib 24   the byte formulas alone: no GPU, no PyTorch
     python flash_backward.py --check              the tiled backward pass against autograd, on a CPU too
 
@@ -705,6 +705,7 @@ def repeated(side, shape):
 def measure():
     """Yields one flat dict a row: training, variants, default, determinism."""
     release()
+    gc.freeze()                                            # what is imported stays: the collections of release() need not walk it again
     for shape in ({**QWEN, "S": 256}, {**QWEN, "S": 256, "causal": True}):      # what libraries keep for good comes before the first baseline
         for side in (naive, flash, forced("default")):
             gradients(side, *training_inputs(shape), shape["causal"])

@@ -8,11 +8,14 @@ A lab is a file beside this one with a function measure(). It has check(), which
 which yields one flat dict a row; values(rows), one flat dict; header(part), line(row), footer(values), the text of its table.
 The result goes to <results>/<gpu>/<lab>.json, replaced atomically after every row, and holds no host, user or path.
 results/schema.json describes it. A run that stops early keeps its rows and says so in run.status.
+An exception of a lab's with `cannot_run_here` (counters without permission, say) before the first row makes it "skipped" and not
+"failed", and leaves its last result alone. Neither stops the labs behind it.
 """
 
 import argparse
 import ast
 import datetime
+import gc
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -50,14 +53,16 @@ def load(path):
 
 
 def run_lab(name, path, results, commit=None, dirty=None, device=0):
-    """Check and measure one lab, writing the result after every row. Returns None, or why it failed, in one line."""
+    """Check and measure one lab, writing the result after every row. Returns None, or ("failed" or "skipped", why in one line)."""
     print(f"{name}: check", flush=True)
     started, begin = now(), time.monotonic()
     try:
         lab = load(path)
         lab.check()
     except Exception as error:
-        return f"{type(error).__name__}: {error}"
+        return verdict(error)
+    gc.collect()
+    gc.freeze()                                            # what is imported stays: a lab's collections need not walk it again
     result = {
         "schema": 1, "lab": name, "source": source(path, commit, dirty),
         "run": {"started": started, "seconds": None, "command": f"python examples/run.py {name}", "seed": getattr(lab, "SEED", None),
@@ -92,10 +97,27 @@ def run_lab(name, path, results, commit=None, dirty=None, device=0):
             save("failed", type(error).__name__)           # the message may name a path: it goes to the screen only
         if not isinstance(error, Exception):
             raise
-        return f"{type(error).__name__}: {error}"
+        return verdict(error, result["rows"])
     save("ok")
     print(f"{name}: {len(result['rows'])} rows in {result['run']['seconds']:.0f} s -> {slug(result['machine']['gpu'])}/{name}.json", flush=True)
     return None
+
+
+def verdict(error, rows=()):
+    """("skipped", why) for an exception that says that the lab cannot run here, when it gave no row; else ("failed", why)."""
+    why = " ".join(str(error).split())
+    if getattr(error, "cannot_run_here", False) and not rows:
+        return "skipped", why
+    return "failed", f"{type(error).__name__}: {why}"
+
+
+def summary(left, count):
+    """What became of the labs that gave no result, as lines. left: {name: what run_lab() returned}; count: how many were asked for."""
+    failed, skipped = ([name for name, (word, _) in left.items() if word == which] for which in ("failed", "skipped"))
+    said = [f"{name}: {word}: {why}" for name, (word, why) in left.items()]
+    said += [f"{len(failed)} of {count} labs failed: {', '.join(failed)}. Rows measured before that are kept."] if failed else []
+    said += [f"{len(skipped)} of {count} labs skipped, as they cannot run here: {', '.join(skipped)}"] if skipped else []
+    return "\n".join(said)
 
 
 def write(path, result):
@@ -242,7 +264,7 @@ def gpu_problem(device=0):
 
 
 def main(argv=None):
-    """Command line. Exit status 0, 1 when a lab failed, 2 when nothing could be started."""
+    """Command line. Exit status 0, 1 when a lab failed, 2 when nothing could be started, 3 when none failed and some were skipped."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("labs", nargs="*", metavar="LAB", help="labs to run (all)")
     parser.add_argument("--list", action="store_true", help="print the labs and stop")
@@ -266,15 +288,15 @@ def main(argv=None):
     import torch
 
     torch.cuda.set_device(options.device)
-    failed = {}
-    for name in dict.fromkeys(options.labs or labs):
-        why = run_lab(name, labs[name], options.results, options.commit, options.dirty, options.device)
-        if why:
-            failed[name] = why
-            print(f"{name}: FAILED: {why}", file=sys.stderr, flush=True)
-    if failed:
-        return stop(f"{len(failed)} of {len(options.labs or labs)} labs failed: {', '.join(failed)}. Rows measured before that are kept.", 1)
-    return 0
+    asked, left = list(dict.fromkeys(options.labs or labs)), {}
+    for name in asked:
+        gave_up = run_lab(name, labs[name], options.results, options.commit, options.dirty, options.device)
+        if gave_up:
+            left[name] = gave_up
+            print(f"{name}: {gave_up[0]}", flush=True)
+    if not left:
+        return 0
+    return stop(summary(left, len(asked)), 1 if any(word == "failed" for word, _ in left.values()) else 3)
 
 
 def stop(why, status=2):

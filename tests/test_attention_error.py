@@ -218,6 +218,23 @@ def test_measured_the_rule_holds_everywhere(measured):
         assert lab.allowed(next(r["max_err"] for r in rows if (r["dtype"], r["inputs"], r["impl"]) == (row["dtype"], row["inputs"], "naive"))) == row["allowed_max_err"]
 
 
+def test_measured_columns_follow_from_each_other(measured):
+    parts = {part: [row for row in measured["rows"] if row["part"] == part] for part in ("error", "ablation", "bits")}
+    norms = {}                                             # the root mean square of attention itself: one number for each kind of inputs
+    for row in parts["error"] + parts["ablation"]:
+        norms.setdefault((row["dtype"], row["inputs"]), []).append(row["rmse"] / row["rel_err"])
+        assert row["rmse"] < row["max_err"]
+    for found in norms.values():
+        assert found == pytest.approx([found[0]] * len(found), rel=1e-9)
+    for row in parts["error"]:
+        naive, = (r for r in parts["error"] if (r["dtype"], r["inputs"], r["impl"]) == (row["dtype"], row["inputs"], "naive"))
+        assert row["naive_over_this"] == pytest.approx(naive["rel_err"] / row["rel_err"])
+    for row in parts["bits"]:
+        assert row["elements"] == row["heads"] * row["S"] * row["d"] == 28 * 4096 * 128
+        assert row["differing_pct"] == pytest.approx(100 * row["differing"] / row["elements"]) and row["identical"] == (row["differing"] == 0)
+        assert (row["max_diff"] == 0) == row["identical"] and (row["neighbours_pct"] is None or 0 < row["neighbours_pct"] <= 100)
+
+
 def test_measured_flash_is_closer_than_naive_because_of_the_scores(measured):
     off = {(row["dtype"], row["impl"]): row["rel_err"] for row in measured["rows"] if row["part"] == "error" and row["inputs"] == "normal"}
     for dtype in ("bf16", "fp16"):

@@ -400,7 +400,21 @@ def test_measured_columns_follow_from_times_and_model(result):
         for name, value in lab.under_the_roof(*lab.work_of(row["impl"], row), row["ms"], ceilings).items():
             assert row[name] == value, (row["impl"], row["S"], name)
         assert row["p10_ms"] <= row["ms"] <= row["p90_ms"] and row["samples"] >= (10 if row["ms"] < 90 else 5)
+    for row in rows_of(result, "ceiling"):
+        assert row["traffic_bytes"] == {"copy": 2 * 4 * 2**30, "matmul": 6 * 8192**2}[row["impl"]] and row["p10_ms"] <= row["ms"] <= row["p90_ms"]
+        rate = {"copy": ("gbps", row["traffic_bytes"] / row["ms"] / 1e6), "matmul": ("tflops", 2 * 8192**3 / row["ms"] / 1e9)}[row["impl"]]
+        assert math.isclose(row[rate[0]], rate[1])
+    for row in rows_of(result, "step"):
+        flops, moved = lab.step_work(row["B"], row["heads"], row["S"], row["d"])[row["step"]]
+        assert all(row[name] == value for name, value in lab.under_the_roof(flops, moved, row["ms"], ceilings).items()), row["step"]
     assert lab.values(result["rows"]) == found
+
+
+def test_measured_speedups_follow_from_times(result):
+    for row in rows_of(result, "short", "grid"):
+        naive, = rows_of(result, row["part"], impl="naive", S=row["S"], causal=row["causal"])
+        assert math.isclose(row["speedup"], naive["ms"] / row["ms"]) and math.isclose(row["alone_speedup"], naive["alone_ms"] / row["alone_ms"])
+        assert row["alone_ms"] > 0.9 * row["ms"]           # launches and the way back come on top
 
 
 def test_measured_ceilings_are_a_card_s_and_hold_to_the_end(result):

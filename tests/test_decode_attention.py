@@ -232,7 +232,7 @@ def small(fake_gpu, kernel, monkeypatch):  # noqa: F811
     monkeypatch.setattr(lab, "read_row", lambda: read(n=1000, device="cpu"))
     monkeypatch.setattr(lab, "trap_row", lambda impl: trap(impl, 32, "cpu"))
     monkeypatch.setattr(lab, "which_kernel", lambda call: call() or ["ns::one_kernel<1>(int)"])
-    monkeypatch.setattr(lab, "kernels_of", lambda *calls: [call() or ["one_kernel", "two_kernel"] for call in calls])
+    monkeypatch.setattr(lab, "kernels_of", lambda *calls: [(call(), ["one_kernel", "two_kernel"])[1] for call in calls])
     monkeypatch.setattr(lab, "BATCHES", (1, 2))
     monkeypatch.setattr(lab, "LENGTHS", (32, 256))
     monkeypatch.setattr(lab, "PARTS", (1, 4))
@@ -314,7 +314,12 @@ def test_measured_columns_follow_from_times(result):
         size = lab.kv_bytes(row["B"], row["kv_heads"], row["S"], row["d"])
         for name, value in lab.rates(row["ms"], size, found).items():
             assert row[name] == value
-        assert row["ms"] is None or row["p10_ms"] <= row["ms"] <= row["p90_ms"]
+        assert row["ms"] is None or row["p10_ms"] <= row["ms"] <= row["p90_ms"] and row["samples"] >= (10 if row["ms"] < 90 else 5)
+        if row.get("added_mib"):
+            assert math.isclose(row["added_of_kv_pct"], 100 * row["added_mib"] / row["kv_mib"]) and row["added_mib"] > 0
+    for row in rows_of(result, "ceiling"):
+        assert row["traffic_bytes"] == {"copy": 2, "read": 1}[row["impl"]] * 4 * 2**30 and row["p10_ms"] <= row["ms"] <= row["p90_ms"]
+        assert math.isclose(row["gbps"], row["traffic_bytes"] / row["ms"] / 1e6)
     assert lab.values(result["rows"]) == found
 
 

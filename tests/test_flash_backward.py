@@ -458,6 +458,43 @@ def test_measured_bytes_are_the_predicted_ones(measured):
             assert row["peak_mib"] * lab.MIB == lab.predicted(row, sms, row["deterministic"])["flash"][0]
 
 
+def test_measured_columns_follow_from_times_and_bytes(measured):
+    sms = measured["machine"]["sms"]
+    for row in measured["rows"]:
+        if row["part"] in ("training", "variants"):
+            for side, (peak, _) in lab.predicted(row, sms).items():
+                assert row[f"{side}_predicted_mib"] == peak / lab.MIB
+            both = row["naive_mib"] is not None
+            times = {name: row[f"{name}_ms"] for name in ("naive_fwd", "naive_bwd", "flash_fwd", "flash_bwd")}
+            expected = {
+                "flash_bwd_over_fwd": times["flash_bwd"] / times["flash_fwd"],
+                "flash_fwd_tflops": lab.rate(row, times["flash_fwd"], 2), "flash_bwd_tflops": lab.rate(row, times["flash_bwd"], 5),
+            }
+            if both:
+                expected |= {
+                    "ratio": row["naive_mib"] / row["flash_mib"], "kept_ratio": row["naive_kept_mib"] / row["flash_kept_mib"],
+                    "speedup": (times["naive_fwd"] + times["naive_bwd"]) / (times["flash_fwd"] + times["flash_bwd"]),
+                    "naive_bwd_over_fwd": times["naive_bwd"] / times["naive_fwd"],
+                }
+                assert max(row[f"rel_err_{name}"] for name in ("dq", "dk", "dv")) <= 0.05
+            assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9), (row["part"], row["S"])
+        elif row["part"] == "default":
+            assert row["default_bwd_tflops"] == pytest.approx(lab.rate(row, row["default_bwd_ms"], 5)) and row["default_kept_mib"] < row["default_mib"]
+        elif not row["refused"]:
+            assert row["runs"] == lab.RUNS and all(row[f"{name}_distinct"] <= row[f"{name}_differing"] + 1 for name in ("dq", "dk", "dv"))
+            assert row["predicted_mib"] in (None, row["peak_mib"])
+        for ms in (name for name in row if name.endswith("_ms") and "_p" not in name and row[name] is not None):
+            low, high = (row[ms.removesuffix("ms") + f"p{part}_ms"] for part in (10, 90))
+            assert low <= row[ms] <= high, (row["part"], row["S"], ms)
+
+
+def test_measured_the_default_asks_for_the_same_memory_each_time(measured):
+    default, = (row for row in measured["rows"] if row["part"] == "default" and not row["causal"])
+    repeated, = (row for row in measured["rows"] if row["part"] == "determinism" and (row["impl"], row["deterministic"]) == ("default", False))
+    assert default["default_mib"] == repeated["peak_mib"] and default["backend"] == repeated["backend"]
+    assert default["default_bwd_ms"] == pytest.approx(repeated["bwd_ms"], rel=0.08)
+
+
 def test_measured_dq_varies_and_dk_and_dv_do_not(measured):
     found = {(row["impl"], row["deterministic"]): row for row in measured["rows"] if row["part"] == "determinism" and row["kv_heads"] == 28 and not row["causal"]}
     assert found["flash", False]["dq_differing"] > 0 == found["flash", False]["dk_differing"] == found["flash", False]["dv_differing"]

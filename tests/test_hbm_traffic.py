@@ -20,6 +20,7 @@ import io_counter
 
 EXAMPLES = Path(lab.__file__).resolve().parent
 METRICS = lab.metrics_of(9)
+MIB = 2**20
 FLASH = ("void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<(int)128, (int)128, (int)64, (int)4, (bool)0, (bool)0, "
          "cutlass::bfloat16_t, pytorch_flash::Flash_kernel_traits<(int)128, (int)128, (int)64, (int)4, cutlass::bfloat16_t>>, (bool)0, (bool)0, "
          "(bool)0, (bool)0, (bool)1, (bool)1, (bool)0, (bool)0>(pytorch_flash::Flash_fwd_params)")
@@ -126,6 +127,15 @@ def test_both_pages_and_all_units_are_read(page, values):
     assert {name: flash[name] for name in SEEN} == pytest.approx(SEEN)
     assert flash["grid"] == [32, 1, 28] and flash["block"] == [128, 1, 1]
     assert "Flash_fwd_kernel_traits<128, 128, 64, 4, false, false," in flash["name"] and "(int)" not in flash["name"]
+
+
+@pytest.mark.parametrize("page", [raw, details])
+def test_passes_are_read_where_ncu_adds_them(page):
+    metrics = {**METRICS, "passes": lab.PASSES}
+    (kernel,) = lab.read_csv(page([(FLASH, {**BASE, "passes": ("2", "pass")})], metrics), METRICS)
+    assert kernel["passes"] == 2 and kernel["dram_read"] == SEEN["dram_read"]
+    (kernel,) = lab.read_csv(page([(FLASH, BASE)]), METRICS)
+    assert "passes" not in kernel
 
 
 def test_whole_numbers_stay_whole():
@@ -476,21 +486,28 @@ def result():
     return json.loads(RESULT.read_text("utf-8"))
 
 
-def totals(impl, *causal):
-    return [row for row in result()["rows"] if row["part"] == "total" and row["impl"] == impl and row["causal"] in (causal or (False, True))]
+def rows_of(part, impl, *causal):
+    return [row for row in result()["rows"] if row["part"] == part and row["impl"] == impl and row["causal"] in (causal or (False, True))]
+
+
+totals, singles = functools.partial(rows_of, "total"), functools.partial(rows_of, "kernel")
+
+
+def shape_of(row):
+    return {name: row[name] for name in ("B", "heads", "S", "d")}
 
 
 def test_the_result_is_whole():
     rows = result()["rows"]
     assert [(row["impl"], row["S"], row["causal"]) for row in rows if row["part"] == "total"] == [(c["impl"], c["S"], c["causal"]) for c in lab.cases()]
     assert {row["status"] for row in rows} == {"ok"} and all(row["kernel"] for row in rows)
-    assert {row["passes"] for row in rows} == {1}, "the counters took more than one pass: kernels were replayed"
+    assert {row["passes"] for row in rows} in ({1}, {None}), "the counters took more than one pass: kernels were replayed"
     assert result()["values"] == lab.values(rows)
 
 
 def test_the_models_in_the_result_are_those_of_the_program():
     for row in result()["rows"]:
-        shape = {name: row[name] for name in ("B", "heads", "S", "d")}
+        shape = shape_of(row)
         steps = lab.step_names(row["impl"], row["causal"]) if row["step"] == "all" else [row["step"]]
         assert row["model_bytes"] == sum(sum(lab.dram_model(step, **shape)) for step in steps)
         assert row["floor_bytes"] == lab.floor_bytes(**shape)
@@ -499,32 +516,118 @@ def test_the_models_in_the_result_are_those_of_the_program():
             assert row["sm_model_bytes"] == lab.sm_model((row["Br"], row["Bc"]), **shape, causal=row["causal"])
 
 
+def test_every_column_follows_from_the_bytes():
+    for row in result()["rows"]:
+        read, write, moved = row["read_bytes"], row["write_bytes"], row["read_bytes"] + row["write_bytes"]
+        expected = {
+            "read_mib": read / MIB, "write_mib": write / MIB, "dram_mib": moved / MIB, "sm_mib": row["sm_bytes"] / MIB, "l2_mib": row["l2_bytes"] / MIB,
+            "model_mib": row["model_bytes"] / MIB, "floor_mib": row["floor_bytes"] / MIB, "floor_ratio": moved / row["floor_bytes"],
+            "model_read_mib": row["model_mib"] - row["model_write_mib"], "read_off_pct": 100 * (read / MIB / row["model_read_mib"] - 1),
+            "off_pct": 100 * (moved / row["model_bytes"] - 1), "dram_gbps": moved / row["ms"] / 1e6,
+        }
+        if row["sm_model_bytes"]:
+            expected |= {"sm_model_mib": row["sm_model_bytes"] / MIB, "sm_off_pct": 100 * (row["sm_bytes"] / row["sm_model_bytes"] - 1),
+                         "l2_off_pct": 100 * (row["l2_bytes"] / row["sm_model_bytes"] - 1)}
+        assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9, abs=1e-9), (row["impl"], row["step"], row["S"], row["causal"])
+        assert row["ms_min"] <= row["ms"] <= row["ms_max"]
+
+
 def test_naive_is_within_5_percent_of_its_round_trips():
     off = {(row["S"], row["causal"]): row["off_pct"] for row in totals("naive") if row["S"] >= 4096}
     assert len(off) == 6 and max(map(abs, off.values())) <= 5, off
 
 
-def test_every_step_of_naive_is_within_5_percent():
-    rows = [row for row in result()["rows"] if row["part"] == "kernel" and row["impl"] == "naive" and row["S"] >= 4096]
-    off = {(row["S"], row["causal"], row["step"]): row["off_pct"] for row in rows}
-    assert len(off) == 3 * 4 + 3 * 5 and max(map(abs, off.values())) <= 5, off
+def test_every_step_of_naive_but_the_mask_is_within_5_percent():
+    off = {(row["S"], row["causal"], row["step"]): row["off_pct"] for row in singles("naive") if row["S"] >= 4096 and row["step"] != "mask"}
+    assert len(off) == 3 * 4 + 3 * 4 and max(map(abs, off.values())) <= 5, off
 
 
-def test_flash_reads_the_floor_and_leaves_it():
-    off = {row["S"]: row["read_off_pct"] for row in totals("flash", False)}
-    leaves = result()["values"]["flash_leaves_floor_S"]
-    assert leaves is not None and leaves > 4096, off
-    assert all((abs(percent) <= 5) == (S < leaves) for S, percent in off.items() if S >= 4096), off
+def test_the_mask_is_read_for_18_to_21_of_the_28_heads():
+    rows = [row for row in singles("naive") if row["step"] == "mask" and row["S"] >= 4096]
+    assert [row["S"] for row in rows] == [4096, 8192, 16384]
+    for row in rows:
+        square = row["heads"] * row["S"] ** 2 * 2
+        assert 18 <= (row["read_bytes"] - square) / row["S"] ** 2 <= 21, row["S"]
+
+
+def test_division_and_softmax_read_the_square_once():
+    off = {(row["S"], row["causal"], row["step"]): row["read_off_pct"] for row in singles("naive") if row["step"] in ("scale", "softmax")}
+    assert len(off) == 20 and max(map(abs, off.values())) <= 0.1, off
+
+
+def test_naive_writes_the_model_less_what_stays_in_l2():
+    for row in singles("naive"):
+        missing = row["model_write_mib"] - row["write_mib"]
+        assert 0 <= missing <= row["l2_cache_mib"] * row["kernels"], (row["step"], row["S"], row["causal"], missing)
+
+
+def test_flash_reads_the_floor_while_all_of_k_and_v_fit_into_l2():
     for row in totals("flash", False):
-        assert row["write_mib"] <= 1.05 * row["model_write_mib"]       # what stays dirty in L2 is missing, nothing comes on top
-        assert row["model_write_mib"] - row["write_mib"] <= row["l2_cache_mib"]
+        k_and_v = 2 * row["heads"] * row["S"] * row["d"] * 2 / MIB
+        assert (abs(row["read_off_pct"]) <= 5) == (k_and_v <= row["l2_cache_mib"]), (row["S"], row["read_off_pct"])
+    found = result()["values"]
+    assert (found["flash_leaves_floor_S"], found["flash_causal_leaves_floor_S"]) == (8192, 4096)
+    assert max(row["kv_at_work_mib"] for row in totals("flash")) <= 0.5 * found["l2_cache_mib"]      # so this is not why it reads more
 
 
-def test_the_tile_model_holds_between_sms_and_l2():
+def test_how_far_flash_leaves_the_floor():
+    off = {(row["S"], row["causal"]): row["read_off_pct"] for row in totals("flash") if row["S"] >= 4096}
+    measured = {(4096, False): 3.7, (8192, False): 8.7, (16384, False): 23.2, (4096, True): 9.0, (8192, True): 17.1, (16384, True): 40.9}
+    assert off == pytest.approx(measured, abs=4), off
+
+
+def test_cudnn_reads_the_floor_at_each_length():
+    off = {(row["S"], row["causal"]): row["read_off_pct"] for row in totals("cudnn")}
+    assert len(off) == 10 and max(map(abs, off.values())) <= 0.5, off
+    assert result()["values"]["cudnn_leaves_floor_S"] is result()["values"]["cudnn_causal_leaves_floor_S"] is None
+
+
+def test_fused_kernels_write_o_less_what_stays_in_l2_except_flash_at_length():
+    for row in totals("cudnn") + totals("flash"):
+        more, case = row["write_mib"] - row["model_write_mib"], (row["impl"], row["S"], row["causal"], row["write_mib"])
+        if row["impl"] == "cudnn" or row["S"] <= 4096:
+            assert -12 <= more < 0, case
+        elif row["S"] == 8192:
+            assert 0 < more <= 0.1 * row["model_write_mib"], case
+        else:
+            assert 0.14 <= more / row["model_write_mib"] <= 0.21, case
+
+
+def loads(row):
+    """What the multiprocessors were given over what the tile model says: the stores, o and flash's lse, are taken off."""
+    o = row["heads"] * row["S"] * row["d"] * 2
+    lse = 4 * row["heads"] * row["S"] if row["impl"] == "flash" else 0
+    return (row["sm_bytes"] - o - lse) / (row["sm_model_bytes"] - o)
+
+
+def test_the_tile_of_the_name_is_that_of_the_grid():
     for row in totals("flash"):
-        assert row["grid"] == f"{math.ceil(row['S'] / row['Br'])}x1x28", "the tile of the name is not that of the grid"
-        assert abs(row["sm_off_pct"]) <= 5, (row["S"], row["causal"], row["sm_off_pct"])
-        assert abs(row["l2_off_pct"]) <= 30, (row["S"], row["causal"], row["l2_off_pct"])
+        assert row["grid"] == f"{math.ceil(row['S'] / row['Br'])}x1x28"
+
+
+def test_cudnn_loads_what_the_tile_model_says():
+    assert len(totals("cudnn")) == 10
+    for row in totals("cudnn"):
+        assert abs(loads(row) - 1) <= 2e-4 and abs(row["sm_off_pct"]) <= 0.02, (row["S"], row["causal"], loads(row))
+
+
+def test_flash_loads_39_32nds_of_what_the_tile_model_says():
+    assert len(totals("flash")) == 10
+    for row in totals("flash"):
+        assert loads(row) / (39 / 32) == pytest.approx(1, abs=3e-3), (row["S"], row["causal"], loads(row))
+        assert abs(row["sm_off_pct"]) <= 30
+    short, = (row for row in totals("flash", False) if row["S"] == 1024)
+    assert loads(short) == pytest.approx(39 / 32, rel=1e-5)            # to the byte in the first measurement
+
+
+def test_under_a_mask_l2_sees_flash_ask_for_what_the_multiprocessors_get():
+    for row in totals("flash", True):
+        assert row["l2_sm_mib"] / row["sm_mib"] == pytest.approx(1, abs=5e-3), row["S"]
+
+
+def test_what_flash_looks_up_in_l2():
+    off = {causal: [row["l2_off_pct"] for row in totals("flash", causal)] for causal in (False, True)}
+    assert 7 <= min(off[False]) and max(off[False]) <= 33 and 33 <= min(off[True]) and max(off[True]) <= 55, off
 
 
 def test_the_ratio_of_the_lesson():

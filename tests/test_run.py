@@ -216,6 +216,52 @@ def measure():
     assert not (folder.path / "results" / "nvidia-h200" / "d_wrong.json").exists()
 
 
+SKIPS = '''
+class Missing(RuntimeError):
+    cannot_run_here = True
+def measure():
+    raise Missing("The tool is missing.\\nGet it there.")
+    yield
+'''
+
+
+def test_a_lab_that_cannot_run_here_is_skipped_in_one_line_and_the_others_run(folder):
+    folder.lab("a_good")
+    folder.lab("b_skips")
+    assert folder.run("--commit", SHA, "--clean").returncode == 0
+    before = folder.result("b_skips")
+    folder.lab("b_skips", measure=SKIPS)
+    folder.lab("c_good")
+    done = folder.run("--commit", SHA, "--clean")
+    assert done.returncode == 3
+    assert done.stderr.splitlines() == ["b_skips: skipped: The tool is missing. Get it there.", "1 of 3 labs skipped, as they cannot run here: b_skips"]
+    assert folder.result("b_skips") == before and folder.result("c_good")["run"]["status"] == "ok"
+
+
+def test_failed_and_skipped_are_told_apart(folder):
+    folder.lab("a_skips", measure=SKIPS)
+    folder.lab("b_bad", check="\ndef check(): raise AssertionError('not\\nattention')\n")
+    folder.lab("c_late", measure=SKIPS.replace("    raise", "    yield {'part': 'a', 'S': 1, 'kernel': 'k', 'status': 'ok'}\n    raise"))
+    folder.lab("d_good")
+    done = folder.run("--commit", SHA, "--clean")
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "a_skips: skipped: The tool is missing. Get it there.", "b_bad: failed: AssertionError: not attention",
+        "c_late: failed: Missing: The tool is missing. Get it there.",
+        "2 of 4 labs failed: b_bad, c_late. Rows measured before that are kept.", "1 of 4 labs skipped, as they cannot run here: a_skips"]
+    late = folder.result("c_late")
+    assert len(late["rows"]) == 1 and late["run"]["status"] == "failed" and late["run"]["error"] == "Missing"
+    assert folder.result("d_good")["run"]["status"] == "ok"
+
+
+def test_without_counters_the_traffic_lab_is_skipped():
+    import hbm_traffic
+
+    assert runner.verdict(hbm_traffic.NoCounters(hbm_traffic.NO_NCU)) == ("skipped", hbm_traffic.NO_NCU)
+    for error, rows in ((hbm_traffic.NoCounters("no"), [{}]), (hbm_traffic.NcuFailed("ncu ended with status 1"), []), (RuntimeError("no"), [])):
+        assert runner.verdict(error, rows)[0] == "failed"
+
+
 def test_a_lab_that_fails_its_check_keeps_the_last_result(folder):
     folder.lab("small")
     assert folder.run().returncode == 0

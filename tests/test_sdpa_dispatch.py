@@ -35,11 +35,15 @@ def test_alone_and_without_torch_it_says_what_it_needs(tmp_path):
 
 def test_the_cases_are_a_chosen_set_of_what_the_issue_asks_for():
     cases = lab.cases()
-    assert 80 <= len(cases) <= 150 and len({case["case"] for case in cases}) == len(cases)
+    assert 70 <= len(cases) <= 100 and len({case["case"] for case in cases}) == len(cases)
     having = {key: {case[key] for case in cases} for key in cases[0]}
     assert having["dtype"] == {"bf16", "fp16", "fp32"} and having["d"] == set(lab.HEAD_DIMS) == {32, 64, 96, 100, 128, 192, 256, 320, 512}
     assert having["mask"] == {"none", "causal", "boolean", "float", "learned"} and having["kv_heads"] == {28, 4, 1}
     assert having["layout"] == {"BHSD", "BSHD", "packed", "strided", "expanded"} and having["grad"] == having["deterministic"] == {True, False}
+    assert {case["group"] for case in cases} == {"first", "head_dim", "dtype", "mask", "heads", "length", "layout", "training"}
+    sixteen_bit = {(case["d"], case["mask"], case["kv_heads"]) for case in cases if case["dtype"] == "bf16"}
+    assert {32, 64, 100, 128, 192, 256, 320, 512} == {d for d, _, _ in sixteen_bit}
+    assert {(d, mask, heads) for d in (100, 320, 512) for mask in ("none", "boolean") for heads in (28, 4)} <= sixteen_bit
     lengths = {(case["S_q"], case["S_kv"]) for case in cases}
     assert any(a < b for a, b in lengths) and any(a > b for a, b in lengths) and any(a == 1 for a, _ in lengths)
 
@@ -246,6 +250,25 @@ def card(monkeypatch):
     return last
 
 
+def test_a_second_length_is_weighed_except_for_a_plan_of_cudnn_behind_the_first_group(card, monkeypatch):
+    asked = []
+    monkeypatch.setattr(lab, "extra_bytes", lambda case, times, setting: asked.append(times) or 10**6 * times)
+    cases = {case["case"]: case for case in lab.cases()}
+    for name, kernel, lengths in (("plain", CUDNN, [1, 2]), ("d 32", CUDNN, [1]), ("d 32", FLASH, [1, 2]), ("d 512", EFFICIENT, [1, 2])):
+        asked.clear()
+        found = lab.findings(cases[name], lab.default, "", [kernel])
+        assert asked == lengths and found["extra_mib"] == 10**6 / 2**20
+        assert (found["growth"], found["score_bytes"] is None) == ((2, False) if len(lengths) == 2 else (None, True))
+
+
+def test_the_check_leaves_cudnn_out_and_the_rows_do_not(monkeypatch):
+    allowed = []
+    original = lab.other_cards
+    monkeypatch.setattr(lab, "other_cards", lambda case: allowed.append(lab.name_of(case)) or original(case))
+    lab.check(device="cpu")
+    assert len(allowed) == 17 and list(lab.SETTINGS.values())[0] is lab.default
+
+
 def test_rows_of_the_dispatch(card, capsys):
     rows = lab.report(lab.measure())
     parts = collections.Counter(row["part"] for row in rows)
@@ -334,11 +357,35 @@ def test_measured_every_case_and_the_kernel_agrees_with_the_dispatcher(measured)
 
 def test_measured_only_math_makes_s_squared_per_head(measured):
     for row in measured["rows"]:
-        if row["part"] == "dispatch" and row["score_bytes"] is not None:
-            for prefix in ("", "no_cudnn_"):
+        for prefix in ("", "no_cudnn_"):
+            if row["part"] == "dispatch" and row[prefix + "score_bytes"] is not None:
                 math_path = row[prefix + "backend"] == "math"
                 assert row[prefix + "score_bytes"] >= 3.5 if math_path else row[prefix + "score_bytes"] < 0.5, row["case"]
                 assert math_path or row["mask"] not in ("none", "causal") or row[prefix + "growth"] < 2.1, row["case"]
+
+
+def test_measured_columns_follow_from_each_other(measured):
+    rows = [row for row in measured["rows"] if row["part"] == "dispatch"]
+    for row in rows:
+        for prefix in ("", "no_cudnn_"):
+            extra, growth, scores = (row[prefix + name] for name in ("extra_mib", "growth", "score_bytes"))
+            assert row[prefix + "error"] or row[prefix + "rel_err"] <= 0.02 and row[prefix + "launches"] >= 1, row["case"]
+            if growth is not None and row["S_q"] > 1:
+                assert scores == pytest.approx(extra * 2**20 * (growth - 2) / 2 / (28 * row["S_q"] * row["S_kv"]), abs=1e-9), row["case"]
+            if extra is not None:
+                o = 28 * row["S_q"] * row["d"] * (4 if row["dtype"] == "fp32" else 2)
+                assert extra * 2**20 >= o or row["d"] % 8, row["case"]
+    flash = 28 * 1024 * 128 * 2 + 28 * 1024 * 4            # o and the lse, and two numbers that a dropout would have needed
+    assert 0 <= case_of(measured, "plain")["no_cudnn_extra_mib"] * 2**20 - flash <= 64
+    assert case_of(measured, "plain")["launches"] == 1
+
+
+def test_measured_cudnn_holds_less_than_one_copy_of_the_scores(measured):
+    rows = [row for row in measured["rows"] if row["part"] == "dispatch" and row["backend"] == "cudnn"]
+    assert len(rows) >= 20
+    for row in rows:                                       # a copy in 16 bits is 2 bytes a score
+        assert row["growth"] is not None or row["group"] != "first", row["case"]
+        assert row["S_q"] == 1 or row["extra_mib"] * 2**20 < 1.5 * 28 * row["S_q"] * row["S_kv"], (row["case"], row["extra_mib"])
 
 
 def test_measured_what_the_lesson_says(measured):
