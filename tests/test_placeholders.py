@@ -153,6 +153,7 @@ def test_mistakes_name_themselves_and_their_line(written, complaint):
 @pytest.mark.parametrize("name, short", [
     ("void pytorch_flash::flash_fwd_kernel<pytorch_flash::Traits<128, 64>, false>(pytorch_flash::Params)", "flash_fwd_kernel"),
     ("cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x128", "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x128"),
+    ("void at::native::(anonymous namespace)::cunn_SoftMaxForwardReg<c10::BFloat16, float>(float*)", "cunn_SoftMaxForwardReg"),
     ("softmax", "softmax"),
 ])
 def test_kernel_names(name, short):

@@ -336,7 +336,7 @@ def _cell(name, text, value):
 
 def short_kernel(name):
     """The readable part of a kernel's name: no return type, no namespaces, no template arguments."""
-    name = re.sub(r"^(void|static)\s+", "", name.strip())
+    name = re.sub(r"^(void|static)\s+", "", name.strip()).replace("(anonymous namespace)::", "")
     name = re.split(r"[<(]", name, maxsplit=1)[0]
     return name.rsplit("::", 1)[-1] or name
 
