@@ -247,7 +247,7 @@ def which_kernel(call):
     from torch.profiler import ProfilerActivity, profile
 
     torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as seen:
         call()
         torch.cuda.synchronize()
     events = [event for event in seen.events() if event.device_type == torch.autograd.DeviceType.CUDA]

@@ -3,7 +3,7 @@
 Both sides compute softmax(q kᵀ / sqrt(d)) v on the attention shape of Qwen2.5-7B (28 query heads, 28 or 4 KV heads,
 d = 128, B = 1, bf16), with the same mask, and are shown to give the same numbers before their memory is compared.
 
-    python flash_vs_naive_memory.py                      a CUDA GPU of compute capability 8.0 or newer; about 30 s on an H200
+    python flash_vs_naive_memory.py                      a CUDA GPU of compute capability 8.0 or newer; about 20 s on an H200
     python flash_vs_naive_memory.py --predict --gib 24   the formulas alone: no GPU, no PyTorch
     python flash_vs_naive_memory.py --device cpu         without a GPU: resident memory of a child process a row
 
@@ -318,7 +318,7 @@ def which_kernel(call):
     from torch.profiler import ProfilerActivity, profile
 
     torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as seen:
         call()
         torch.cuda.synchronize()
     events = [event for event in seen.events() if event.device_type == torch.autograd.DeviceType.CUDA]

@@ -352,7 +352,7 @@ def test_kernel_times_needs_the_same_kernels_in_every_call(monkeypatch):
                                      time_range=types.SimpleNamespace(start=start, elapsed_us=lambda: us))
 
     class Profile:
-        def __init__(self, activities):
+        def __init__(self, activities, acc_events):
             pass
 
         def __enter__(self):

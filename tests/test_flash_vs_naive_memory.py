@@ -228,7 +228,7 @@ def seen_by_profiler(monkeypatch, names):
         name=name, time_range=types.SimpleNamespace(start=start), device_type=getattr(torch.autograd.DeviceType, "CUDA" if gpu else "CPU"))
 
     class Profile:
-        def __init__(self, activities):
+        def __init__(self, activities, acc_events):
             assert activities == [torch.profiler.ProfilerActivity.CUDA]
 
         __enter__ = lambda self: self
