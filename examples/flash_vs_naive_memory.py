@@ -633,6 +633,8 @@ def measure():
     if not torch.cuda.is_available():
         yield from resident_rows()
         return
+    release()
+    gc.freeze()                                            # what is imported stays: the collections of release() need not walk it again
     sms = torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
     children = start_capped()
     try:
