@@ -179,3 +179,11 @@ def test_evidence_becomes_a_table_with_its_places():
     for wrong in ("{{ evidence.vllm[topic=none] }}", "{{ evidence.vllm[tropic=choose] }}", "{{ evidence.other }}", "see {{ evidence.vllm }}"):
         with pytest.raises(PageError):
             one.expand(wrong)
+
+
+def test_words_of_a_result_are_said_in_chinese_and_names_stay():
+    result = copy.deepcopy(RESULT)
+    result["rows"] = [{"impl": impl, "sees": sees, "status": "ok"} for impl, sees in (("textbook", "unmasked softmax"), ("flash", "refused"))]
+    table = "| 程序 | 看到 |\n|---|---|\n{{ lab.rows: impl sees }}\n"
+    assert "| 教科书写法 | 不加掩码的 softmax |\n| flash | 拒绝 |" in page("zh", result).expand(table)
+    assert "| textbook | unmasked softmax |" in page("en", result).expand(table)

@@ -39,6 +39,17 @@ WORDS = {
         "stale": "程序在测量之后改动过",
     },
 }
+# What a result says in a word, in the words of a page that is not English; names of programs, backends and kernels stay.
+SAID = {
+    "en": {},
+    "zh": {
+        "before": "之前", "after": "之后", "copy": "拷贝", "matmul": "矩阵乘", "textbook": "教科书写法",
+        "scores": "分数", "scale": "缩放", "mask": "掩码", "output": "输出", "p": "概率", "scores and p": "分数和概率", "nothing": "无",
+        "zeros": "全零", "unmasked softmax": "不加掩码的 softmax", "both applied": "两个都用上", "refused": "拒绝", "error": "报错",
+        "all keys": "全部 key", "key 0": "只有 key 0",
+        "tiles of 64": "分块宽 64", "tiles of 128": "分块宽 128", "fp32 tiles of 64": "fp32，分块宽 64", "fp32 tiles of 128": "fp32，分块宽 128",
+    },
+}
 
 
 class Page:
@@ -57,7 +68,7 @@ class Page:
     def __init__(self, results, gpu, lang, root, site, charts, drawing, evidence=None):
         self.results, self.gpu, self.lang, self.root, self.site = results, gpu, lang, root, site
         self.charts, self.drawing, self.evidence = charts, drawing, evidence or {}
-        self.words = WORDS[lang]
+        self.words, self.said = WORDS[lang], SAID[lang]
         self.figures, self.used = [], []
 
     def expand(self, markdown, first_line=1):
@@ -196,6 +207,8 @@ class Page:
             return "–" if row["status"] == "ok" or name not in row else self.words.get(row["status"], row["status"])
         if name == "status" or isinstance(value, bool):
             value = self.words.get(value, value)
+        elif isinstance(value, str):
+            value = self.said.get(value, value)
         return _cell(name, _format(name, value, spec if isinstance(value, float) else None), value).replace("|", "&#124;")
 
     def _chart(self, call):
