@@ -6,7 +6,7 @@ export NO_MKDOCS_2_WARNING = 1
 export PYTHONUTF8 = 1
 stop = { echo "$(1)" >&2; exit 1; }
 
-.PHONY: help serve site test labs outputs verify-vllm browser clean tools
+.PHONY: help serve site test labs compare outputs verify-vllm browser clean tools
 help:       ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
 
@@ -25,6 +25,9 @@ test: .venv/test.stamp node_modules/.stamp browser   ## everything (ARGS= for py
 
 labs:       ## run the labs on this machine's GPU and write examples/results (LAB=name, PYTHON= one that has torch)
 	@$(PYTHON) examples/run.py $(LAB)
+
+compare:    ## two folders of results side by side (A=, B=, ARGS=--markdown)
+	@$(PYTHON) examples/run.py compare $(ARGS) "$(A)" "$(B)"
 
 outputs: .venv/test.stamp                     ## write examples/outputs again from the files
 	@$(BIN)/python tests/outputs.py

@@ -3,6 +3,7 @@
     python examples/run.py                          every lab of this folder
     python examples/run.py flash_vs_naive_memory    one of them
     python examples/run.py --list
+    python examples/run.py compare A B              two folders of results side by side (compare.py beside this file)
 
 A lab is a file beside this one with a function measure(). It has check(), which raises when the code is wrong; measure(),
 which yields one flat dict a row; values(rows), one flat dict; header(part), line(row), footer(values), the text of its table.
@@ -265,7 +266,9 @@ def gpu_problem(device=0):
 
 def main(argv=None):
     """Command line. Exit status 0, 1 when a lab failed, 2 when nothing could be started, 3 when none failed and some were skipped."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    if (argv := sys.argv[1:] if argv is None else argv)[:1] == ["compare"]:
+        return load(HERE / "compare.py").main(argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], epilog="run.py compare A B: two folders of results side by side; see compare --help")
     parser.add_argument("labs", nargs="*", metavar="LAB", help="labs to run (all)")
     parser.add_argument("--list", action="store_true", help="print the labs and stop")
     parser.add_argument("--results", type=pathlib.Path, default=HERE / "results", metavar="DIR", help="where results go (examples/results)")
