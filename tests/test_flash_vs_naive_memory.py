@@ -448,6 +448,46 @@ def test_a_capped_child_answers_with_a_row(allocator, monkeypatch, capsys):
     assert lab.capped_child() is None and capsys.readouterr().out == ""
 
 
+# What was measured, against the formulas.
+
+
+@pytest.fixture(scope="module")
+def measured():
+    return json.loads((EXAMPLES / "results/nvidia-h200/flash_vs_naive_memory.json").read_text("utf-8"))
+
+
+def rows_of(measured, *parts):
+    return [row for row in measured["rows"] if row["part"] in parts]
+
+
+def test_measured_every_shape_once_and_none_left_out(measured):
+    assert [(row["kv_heads"], row["causal"], row["S"]) for row in rows_of(measured, "grid")] == [(*heads, S) for heads in lab.HEADS for S in lab.LENGTHS]
+    assert [{name: row[name] for name in lab.QWEN} for row in rows_of(measured, "random")] == lab.random_shapes()
+    assert {(row["impl"], row["status"]) for row in rows_of(measured, "cap")} == {("flash", "ok"), ("naive", "ok"), ("naive", "oom")}
+    assert len(rows_of(measured, "default")) == 1
+
+
+def test_measured_bytes_are_the_predicted_ones(measured):
+    sms = measured["machine"]["sms"]
+    for row in rows_of(measured, "grid", "random"):
+        naive, flash = lab.predicted(row, sms)
+        assert row["status"] == "ok" and row["naive_diff_bytes"] == row["flash_diff_bytes"] == 0
+        assert row["naive_mib"] * lab.MIB == row["naive_predicted_mib"] * lab.MIB == naive and row["flash_mib"] * lab.MIB == row["flash_predicted_mib"] * lab.MIB == flash
+        assert row["delta_bytes"] == naive - flash and row["ratio"] == pytest.approx(naive / flash) and row["rel_err"] <= 0.02
+        assert row["naive_alloc_mib"] >= row["naive_mib"] and row["flash_alloc_mib"] >= row["flash_mib"]
+    for row in rows_of(measured, "cap"):
+        assert row["predicted_mib"] * lab.MIB == lab.predicted(row, sms)[row["impl"] == "flash"]
+        assert row["status"] == "oom" or row["diff_bytes"] == 0 and row["peak_mib"] == row["predicted_mib"]
+
+
+def test_measured_kernels_are_those_that_the_rows_claim(measured):
+    for row in measured["rows"]:
+        if row["part"] in ("grid", "random") or row.get("impl") == "flash":
+            assert "pytorch_flash::flash_fwd" in row["kernel"] and "flash" not in row.get("naive_kernel", ""), row["S"]
+        elif row["status"] == "ok":
+            assert ("cudnn" if row["part"] == "default" else "SoftMax") in row["kernel"], row["S"]
+
+
 # Without a GPU.
 
 def test_resident_memory_shows_the_square(capsys):

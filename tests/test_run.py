@@ -1,5 +1,6 @@
 """run.py without a GPU: a copy of it beside small labs, on a stand-in for torch. What it writes, when, and what it refuses."""
 import getpass
+import importlib
 import inspect
 import json
 import os
@@ -355,3 +356,15 @@ def test_labs_are_found_without_importing():
 def test_committed_results_fit_the_schema():
     for path in (EXAMPLES / "results").glob("*/*.json"):
         jsonschema.Draft202012Validator(SCHEMA).validate(json.loads(path.read_text("utf-8")))
+
+
+@pytest.mark.parametrize("path", sorted((EXAMPLES / "results").glob("*/*.json")), ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_committed_result_is_what_its_rows_say(path, capsys):
+    """The values and the text that pages show are made from the rows; nobody edits one without the other."""
+    result = json.loads(path.read_text("utf-8"))
+    lab = importlib.import_module(path.stem)
+    assert result["lab"] == path.stem and result["source"]["path"] == f"examples/{path.stem}.py" and result["source"]["dirty"] is False
+    assert runner.slug(result["machine"]["gpu"]) == path.parent.name and result["run"]["command"].endswith(f"run.py {path.stem}")
+    assert result["values"] == lab.values(result["rows"])
+    lab.report(iter(result["rows"]))
+    assert result["output"] == capsys.readouterr().out + lab.footer(result["values"]) + "\n"
