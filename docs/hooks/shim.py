@@ -24,6 +24,7 @@ TOP = HERE.parents[1]
 EXAMPLES = TOP / "examples"
 EVIDENCE = TOP / "docs" / "evidence"
 KATEX = TOP / "node_modules" / "katex"
+PYODIDE = TOP / "node_modules" / "pyodide"
 CACHE = TOP / ".cache" / "snippets"
 
 _formulas = {}
@@ -55,6 +56,8 @@ def on_files(files, config):
     shared |= {f"evidence/{path.name}": path for path in EVIDENCE.glob("*.json")}
     shared |= {f"assets/katex/{name}": KATEX / "dist" / name for name in ["katex.min.css"]}
     shared |= {f"assets/katex/fonts/{path.name}": path for path in sorted((KATEX / "dist" / "fonts").glob("*.woff2"))}
+    shared |= {f"assets/pyodide/{name}": PYODIDE / name for name in ["pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip"]}
+    files.append(File.generated(config, "assets/pyodide/pyodide-lock.json", content=_no_packages((PYODIDE / "pyodide-lock.json").read_text("utf-8"))))
     for uri, path in shared.items():
         if uri.endswith("katex.min.css"):
             files.append(File.generated(config, uri, content=_woff2_only(path.read_text("utf-8"))))
@@ -72,6 +75,10 @@ def on_page_markdown(markdown, page, config, files):
         state["results"], config.extra["gpu"], lang, _root(page), _site_root(config) or "ADDRESS-OF-THIS-SITE/", core["charts"],
         lambda name: core["drawings"].localise(drawings[name].read_text("utf-8"), lang),
         {path.stem: json.loads(path.read_text("utf-8")) for path in EVIDENCE.glob("*.json")},
+        core["widgets"].Context(
+            lang, _root(page), {path.relative_to(EXAMPLES).as_posix(): path.read_bytes().decode("utf-8") for path in EXAMPLES.rglob("*.py")},
+            sum((PYODIDE / name).stat().st_size for name in ("pyodide.asm.wasm", "python_stdlib.zip")), _render,
+        ),
     )
     page.first_line = _first_line(page.file.abs_src_path, markdown)
     try:
@@ -136,7 +143,7 @@ def _fresh_core():
         del sys.modules[name]
     import importlib
 
-    state["core"] = {name: importlib.import_module(f"core.{name}") for name in ["errors", "sections", "results", "evidence", "placeholders", "tex", "charts", "drawings", "html"]}
+    state["core"] = {name: importlib.import_module(f"core.{name}") for name in ["errors", "sections", "results", "evidence", "widgets", "placeholders", "tex", "charts", "drawings", "html"]}
     return state["core"]
 
 
@@ -163,6 +170,12 @@ def _served():
 
 def _woff2_only(css):
     return re.sub(r',url\(fonts/[^)]*\.(?:woff|ttf)\) format\("(?:woff|truetype)"\)', "", css)
+
+
+def _no_packages(lock):
+    """Pyodide's list without packages: the page has the standard library, and Python then says so in its own words."""
+    lock = json.loads(lock)
+    return json.dumps({**lock, "packages": {}})
 
 
 def _root(page, lang=None):

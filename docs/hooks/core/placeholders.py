@@ -12,12 +12,13 @@ Pure text to text. A page writes
     {{ lab.provenance }}                           the line that says where the numbers come from, on a line of its own
     {{ evidence.vllm[topic=choose] }}              statements checked in another project's source, as a table, on a line of its own
     {{ drawing.name }}                             an SVG of docs/theme/drawings, on a line of its own
+    {{ widget.name[option=value] }}                what readers use in the page (widgets.py), on a line of its own
     {{ site.url }}                                 where the site is published
 """
 import html
 import re
 
-from . import evidence
+from . import evidence, widgets
 from .errors import PageError
 
 CANDIDATE = re.compile(r"\{\{\s*([A-Za-z_][\w-]*(?:@[\w-]+)?\.[^{}]*?)\s*\}\}")
@@ -63,11 +64,12 @@ class Page:
     charts   has line(rows, labels, unit) and roofline(rows, labels, values), which return SVG text
     drawing  function (name) → SVG text; raises KeyError for an unknown name
     evidence {name: evidence} as docs/evidence/<name>.json holds it
+    context  widgets.Context of this page
     """
 
-    def __init__(self, results, gpu, lang, root, site, charts, drawing, evidence=None):
+    def __init__(self, results, gpu, lang, root, site, charts, drawing, evidence=None, context=None):
         self.results, self.gpu, self.lang, self.root, self.site = results, gpu, lang, root, site
-        self.charts, self.drawing, self.evidence = charts, drawing, evidence or {}
+        self.charts, self.drawing, self.evidence, self.context = charts, drawing, evidence or {}, context
         self.words, self.said = WORDS[lang], SAID[lang]
         self.figures, self.used = [], []
 
@@ -97,6 +99,8 @@ class Page:
             call = self._parse(whole[1])
             if call["lab"] == "drawing":
                 return self._figure("drawing", self._drawing(call["name"]))
+            if call["lab"] == "widget":
+                return self._place(widgets.render(call["name"], _filters(call["filter"]), self.context))
             if call["lab"] == "evidence":
                 if call["name"] not in self.evidence:
                     raise PageError(f"there is no docs/evidence/{call['name']}.json.")
@@ -140,7 +144,7 @@ class Page:
         call = self._parse(match[1])
         if call["lab"] == "site" and call["name"] == "url":
             return self.site
-        if call["lab"] in ("drawing", "evidence") or call["name"] in ("rows", "chart", "roofline", "output", "provenance") or call["columns"]:
+        if call["lab"] in ("drawing", "evidence", "widget") or call["name"] in ("rows", "chart", "roofline", "output", "provenance") or call["columns"]:
             raise PageError(f"'{{{{ {match[1]} }}}}' must stand on a line by itself.")
         result, name = self._result(call), call["name"]
         if call["filter"] is None:
@@ -243,7 +247,10 @@ class Page:
             raise PageError(f"there is no docs/theme/drawings/{name}.svg.") from None
 
     def _figure(self, kind, inner):
-        self.figures.append(f'<figure class="{kind}" data-search-exclude>{inner}</figure>')
+        return self._place(f'<figure class="{kind}" data-search-exclude>{inner}</figure>')
+
+    def _place(self, figure):
+        self.figures.append(figure)
         return f'\n<figure data-figure="{len(self.figures) - 1}"></figure>\n'
 
     def provenance(self, result):

@@ -18,3 +18,8 @@ if (root) {
     }
   }
 }
+
+// Each widget brings its own module; a page without widgets loads none.
+for (const element of document.querySelectorAll("[data-widget]")) {
+  import(new URL(`./${element.dataset.widget}.js`, import.meta.url)).then((module) => module.default(element));
+}

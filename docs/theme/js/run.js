@@ -1,0 +1,217 @@
+// An example in an editor, run by Python in the page.
+import { Python } from "./python.js";
+
+const WORDS = {
+  en: {
+    run: "Run", stop: "Stop", reset: "Reset", output: "Output",
+    first: (mb) => `Python comes with the first run: ${mb} MB, from this site, then kept by the browser.`,
+    loading: "Loading Python", starting: "Starting Python", running: (version) => `Python ${version} · running`,
+    done: (version, time) => `Python ${version} · done in ${time}`, failed: (version, line) => `Python ${version} · stopped by an error${line ? `, line ${line}` : ""}`,
+    stopped: "Stopped.", edited: "Edited; kept in this browser. Reset brings the tested file back.", unsaved: "Edited; this browser does not keep it.",
+    tested: "The tested file.", cut: "Output is cut here, after 100,000 characters; the program was not stopped.",
+    missing: (name) => `Python in the page has the standard library only, and no ${name}.`,
+    torch: (link) => ["torch does not run in the browser. Take the file that runs on your GPU: ", link, "."],
+    broken: "Python gave up (out of memory, or too deep a recursion). The next run starts a fresh one.",
+    unavailable: (why) => `Python could not be loaded (${why}). Run tries again.`,
+    keys: "Tab indents. Escape, then Tab, leaves the editor. Ctrl+Enter runs.",
+  },
+  zh: {
+    run: "运行", stop: "停止", reset: "还原", output: "输出",
+    first: (mb) => `首次运行时才加载 Python：${mb} MB，来自本站，之后由浏览器缓存。`,
+    loading: "正在加载 Python", starting: "正在启动 Python", running: (version) => `Python ${version} · 运行中`,
+    done: (version, time) => `Python ${version} · 完成，用时 ${time}`, failed: (version, line) => `Python ${version} · 出错停止${line ? `，第 ${line} 行` : ""}`,
+    stopped: "已停止。", edited: "已修改，存于本浏览器。点「还原」恢复经过测试的文件。", unsaved: "已修改，但本浏览器不保存。",
+    tested: "经过测试的文件。", cut: "输出超过 100,000 个字符，从这里截断；程序并未因此停止。",
+    missing: (name) => `页面里的 Python 只有标准库，没有 ${name}。`,
+    torch: (link) => ["torch 无法在浏览器里运行。请下载文件，在自己的 GPU 上运行：", link, "。"],
+    broken: "Python 崩溃了（内存耗尽，或递归过深）。下次运行会重新启动。",
+    unavailable: (why) => `Python 加载失败（${why}）。再点「运行」重试。`,
+    keys: "Tab 缩进；先按 Escape 再按 Tab 离开编辑框；Ctrl+Enter 运行。",
+  },
+};
+const GPU_FILE = "flash_vs_naive_memory.py";
+const GPU_MODULES = ["torch", "triton", "vllm", "flash_attn"];
+let count = 0;
+
+export default function widget(element) {
+  const words = WORDS[document.documentElement.lang.startsWith("zh") ? "zh" : "en"];
+  const { file, root, bytes } = element.dataset;
+  const python = new Python({ bytes: Number(bytes) });
+  const area = element.querySelector("textarea");
+  const tested = area.defaultValue;
+  const key = `file:${file}`;
+
+  const run = button(words.run, "primary"), stop = button(words.stop), reset = button(words.reset);
+  const bar = make("div", { className: "bar" }, run, stop, reset);
+  const progress = make("progress", { max: 1, hidden: true, ariaLabel: words.loading });
+  const status = make("span", { className: "status", role: "status" });
+  const state = make("p", { className: "state" });
+  const note = make("p", { className: "note", hidden: true });
+  note.setAttribute("role", "alert");
+  const output = make("pre", { hidden: true, tabIndex: 0, ariaLabel: `${words.output}: ${file}` });
+  output.setAttribute("role", "group");
+  const hint = make("p", { className: "hint", id: `editor-keys-${++count}`, textContent: words.keys });
+  bar.append(progress, status);
+  element.prepend(bar);
+  element.append(hint, state, note, output);
+  const mark = editor(area, hint.id, start);
+
+  area.readOnly = false;
+  area.value = read(key) ?? tested;
+  status.textContent = words.first((bytes / 1e6).toFixed(0));
+  changed(true);
+  area.addEventListener("input", () => changed());
+  run.addEventListener("click", start);
+  stop.addEventListener("click", () => python.stop());
+  reset.addEventListener("click", () => { area.value = tested; changed(); area.scrollTop = 0; });
+  rest();
+
+  function changed(restored) {
+    const edited = area.value !== tested;
+    const kept = restored || write(key, edited ? area.value : null);
+    state.textContent = !edited ? words.tested : kept ? words.edited : words.unsaved;
+    reset.disabled = !edited;
+    mark.count();
+    mark.line(null);
+  }
+
+  function rest() { run.disabled = false; stop.disabled = true; progress.hidden = true; }
+
+  async function start() {
+    if (run.disabled) return;
+    const held = document.activeElement === run;
+    run.disabled = true;
+    stop.disabled = false;
+    if (held) stop.focus();
+    mark.line(null);
+    note.hidden = true;
+    output.replaceChildren();
+    output.hidden = false;
+    try {
+      if (!python.version) status.textContent = words.loading;
+      await python.start(({ loaded, total }) => {
+        progress.hidden = false;
+        progress.value = loaded / total;
+        if (loaded === total) status.textContent = words.starting;
+      });
+      progress.hidden = true;
+      status.textContent = words.running(python.version);
+      const begun = performance.now();
+      const screen = printer(output, words.cut);
+      const end = await python.run({ [file]: area.value }, file, screen);
+      const seconds = (performance.now() - begun) / 1000;
+      screen.flush();
+      if (end.stopped) status.textContent = words.stopped;
+      else if (end.ok) status.textContent = words.done(python.version, seconds < 10 ? `${seconds.toFixed(2)} s` : `${seconds.toFixed(0)} s`);
+      else explain(end.error);
+    } catch (error) {
+      status.textContent = error.stopped ? words.stopped : words.unavailable(error.message);
+    }
+    const back = document.activeElement === stop;
+    rest();
+    if (back) run.focus();
+  }
+
+  function explain({ type, line, module }) {
+    status.textContent = type === "fatal" ? words.broken : words.failed(python.version, line);
+    mark.line(line);
+    if (type !== "ModuleNotFoundError" || !module) return;
+    const name = module.split(".")[0];
+    const link = make("a", { href: `${root}examples/${GPU_FILE}`, download: "", textContent: GPU_FILE });
+    note.replaceChildren(...(GPU_MODULES.includes(name) ? words.torch(link).map((part) => (part === link || name === "torch" ? part : part.replace("torch", name))) : [words.missing(name)]));
+    note.hidden = false;
+  }
+}
+
+/** Text that arrives faster than the screen is drawn goes to the page once a frame. */
+function printer(output, cut) {
+  let waiting = [], frame = 0;
+  const flush = () => {
+    cancelAnimationFrame(frame);
+    frame = 0;
+    const bottom = output.scrollTop + output.clientHeight >= output.scrollHeight - 4;
+    output.append(...waiting);
+    waiting = [];
+    if (bottom) output.scrollTop = output.scrollHeight;
+  };
+  const add = (kind, text) => {
+    const last = waiting.at(-1);
+    if (last?.className === kind) last.textContent += text;
+    else waiting.push(make("span", { className: kind, textContent: text }));
+    frame ||= requestAnimationFrame(flush);
+  };
+  return { flush, onStdout: (text) => add("out", text), onStderr: (text) => add("err", text), onCut: () => add("cut", `\n${cut}\n`) };
+}
+
+/** Line numbers, indentation by Tab, Ctrl+Enter. */
+function editor(area, hint, submit) {
+  const gutter = make("div", { className: "gutter" });
+  gutter.setAttribute("aria-hidden", "true");
+  area.before(gutter);
+  area.setAttribute("aria-describedby", hint);
+  let leave = false, lines = 0, marked = null;
+  area.addEventListener("scroll", () => { gutter.scrollTop = area.scrollTop; });
+  area.addEventListener("focus", () => { leave = false; });
+  area.addEventListener("keydown", (event) => {
+    if (event.isComposing) return;
+    if (event.key === "Escape") { leave = true; return; }
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); submit(); return; }
+    if (event.key === "Tab" && !leave && !event.ctrlKey && !event.altKey && !event.metaKey) { event.preventDefault(); indent(event.shiftKey); }
+    else if (event.key === "Enter") {
+      event.preventDefault();
+      const before = area.value.slice(area.value.lastIndexOf("\n", area.selectionStart - 1) + 1, area.selectionStart);
+      type("\n" + before.match(/^ */)[0] + (before.trimEnd().endsWith(":") ? "    " : ""));
+    }
+    if (event.key !== "Shift") leave = false;
+  });
+
+  function type(text) {   // execCommand keeps the browser's undo
+    if (!document.execCommand("insertText", false, text)) { area.setRangeText(text, area.selectionStart, area.selectionEnd, "end"); area.dispatchEvent(new Event("input")); }
+  }
+  function indent(back) {
+    const { selectionStart: from, selectionEnd: to, value } = area;
+    if (!back && from === to) { type(" ".repeat(4 - ((from - value.lastIndexOf("\n", from - 1) - 1) % 4))); return; }
+    const first = value.lastIndexOf("\n", from - 1) + 1;
+    const end = value.indexOf("\n", to > from ? to - 1 : to);
+    const last = end < 0 ? value.length : end;
+    const text = value.slice(first, last).replace(back ? /^ {1,4}/gm : /^(?=.)/gm, back ? "" : "    ");
+    if (text === value.slice(first, last)) return;
+    area.setSelectionRange(first, last);
+    if (text) type(text); else document.execCommand("delete");
+    if (from === to) { const caret = Math.max(first, from + text.length - (last - first)); area.setSelectionRange(caret, caret); } else area.setSelectionRange(first, first + text.length);
+  }
+  return {
+    count() {
+      const now = area.value.split("\n").length;
+      if (now === lines) return;
+      lines = now;
+      gutter.replaceChildren(...Array.from({ length: now }, (_, i) => make("span", { textContent: i + 1 })));
+    },
+    line(number) {
+      gutter.children[marked - 1]?.classList.remove("wrong");
+      marked = number;
+      const row = gutter.children[number - 1];
+      if (!row) return;
+      row.classList.add("wrong");
+      area.scrollTop = gutter.scrollTop = row.offsetTop - area.clientHeight / 2;
+    },
+  };
+}
+
+function make(name, properties, ...children) {
+  const element = Object.assign(document.createElement(name), properties);
+  element.append(...children);
+  return element;
+}
+
+function button(text, kind = "") { return make("button", { type: "button", textContent: text, className: kind }); }
+
+function read(key) { try { return localStorage.getItem(key); } catch { return null; } }
+
+/** Keep the text, or forget it where it is null; false where the browser does not keep anything. */
+function write(key, text) {
+  try {
+    if (text === null) localStorage.removeItem(key); else localStorage.setItem(key, text);
+    return true;
+  } catch { return text === null; }
+}
