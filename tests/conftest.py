@@ -29,7 +29,7 @@ def tree(tmp_path):
     top.mkdir()
     for name in ("docs", "examples"):
         shutil.copytree(TOP / name, top / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for path in [*TOP.glob("mkdocs*.yml"), TOP / "package.json"]:
+    for path in [*TOP.glob("mkdocs*.yml"), TOP / "package.json", TOP / "LICENSE"]:
         shutil.copy(path, top)
     (top / "node_modules").symlink_to(TOP / "node_modules")
     return Tree(top)

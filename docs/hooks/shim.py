@@ -54,6 +54,8 @@ def on_files(files, config):
         return files
     shared = {path.relative_to(TOP).as_posix(): path for path in _served()}
     shared |= {f"evidence/{path.name}": path for path in EVIDENCE.glob("*.json")}
+    archive = state["core"]["archive"]
+    files.append(File.generated(config, "downloads/flash-attention-examples.zip", content=archive.pack(archive.examples(EXAMPLES, TOP / "LICENSE"), "flash-attention-examples")))
     shared |= {f"assets/katex/{name}": KATEX / "dist" / name for name in ["katex.min.css"]}
     shared |= {f"assets/katex/fonts/{path.name}": path for path in sorted((KATEX / "dist" / "fonts").glob("*.woff2"))}
     shared |= {f"assets/pyodide/{name}": PYODIDE / name for name in ["pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip"]}
@@ -143,7 +145,7 @@ def _fresh_core():
         del sys.modules[name]
     import importlib
 
-    state["core"] = {name: importlib.import_module(f"core.{name}") for name in ["errors", "sections", "results", "evidence", "widgets", "placeholders", "tex", "charts", "drawings", "html"]}
+    state["core"] = {name: importlib.import_module(f"core.{name}") for name in ["errors", "archive", "sections", "results", "evidence", "widgets", "placeholders", "tex", "charts", "drawings", "html"]}
     return state["core"]
 
 
