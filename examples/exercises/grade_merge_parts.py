@@ -1,0 +1,397 @@
+"""Grader of the exercise merge_parts: which property fails, on which input, what was expected, what came.
+
+    python grade_merge_parts.py my_solution.py [--lang en|zh] [--seed N] [--seconds 20] [--json]
+
+Exit status: 0 every property holds · 1 one does not · 2 nothing to grade (no file, no Python, no function) · 3 no end in time.
+Inputs are drawn afresh at each run, --seed repeats a run. Standard library only; the same file grades in the browser.
+"""
+
+import argparse
+import contextlib
+import gc
+import io
+import json
+import linecache
+import math
+import os
+import sys
+import threading
+import traceback
+import tracemalloc
+from copy import deepcopy
+from decimal import Decimal
+from math import inf, isclose, isfinite, isnan, nan
+from random import Random, SystemRandom
+
+NAME = "merge_parts"
+
+
+def two_parts(solve, random):
+    for n_a, n_b in ((1, 1), (1, 2), (2, 3), (3, 1)):
+        solve.expect(*case(random, [draw(random) for _ in range(n_a)], [draw(random) for _ in range(n_b)]))
+
+
+def equal_weight(solve, random):
+    for lse in (0.0, draw(random)):
+        solve.expect(*case(random, [lse], [lse]))
+
+
+def unequal_weight(solve, random):
+    for gap in (3.0, 6.0):
+        s = draw(random)
+        solve.expect(*case(random, [s], [round(s + gap, 1)]))
+        solve.expect(*case(random, [round(s + gap, 1)], [s]))
+
+
+def more_keys_weigh_more(solve, random):
+    s = draw(random)
+    solve.expect(*case(random, [s] * 3, [s]))
+    solve.expect(*case(random, [s], [s] * 4))
+
+
+def large_lse(solve, random):
+    for base in (800.0, 2000.0, -800.0, -2000.0):
+        solve.expect(*case(random, [draw(random)], [draw(random), draw(random)], base))
+    for a, b in ((1e4, -1e4), (-1e4, 1e4)):
+        solve.expect(*case(random, [a], [b]))
+
+
+def far_below_zero(solve, random):
+    for lse in (-1e10, -1e300):
+        o = [draw(random), draw(random)]
+        solve.expect(((o, lse), ([0.0, 0.0], -inf)), (o, lse))
+        solve.expect((([0.0, 0.0], -inf), (o, lse)), (o, lse))
+
+
+def one_part_is_empty(solve, random):
+    for lse in (0.0, draw(random), 900.0, -900.0):
+        o = [draw(random), draw(random)]
+        solve.expect(((o, lse), ([0.0, 0.0], -inf)), (o, lse))
+        solve.expect((([0.0, 0.0], -inf), (o, lse)), (o, lse))
+
+
+def both_parts_are_empty(solve, random):
+    for d_v in (1, 2, 3):
+        solve.expect((([0.0] * d_v, -inf), ([0.0] * d_v, -inf)), ([0.0] * d_v, -inf))
+
+
+def any_order(solve, random):
+    """Three parts, bracketed either way and turned round: the attention over all keys each time."""
+    runs = [[draw(random) for _ in range(n)] for n in (1, 2, 2)]
+    values = [[[draw(random), draw(random)] for _ in run] for run in runs]
+    parts = [part(s, V) for s, V in zip(runs, values)]
+    whole = part(sum(runs, []), sum(values, []))
+    for x, y, z in ((0, 1, 2), (1, 2, 0), (2, 1, 0)):
+        first = part(runs[x] + runs[y], values[x] + values[y])
+        solve.expect((parts[x], parts[y]), first)
+        solve.expect((first, parts[z]), whole)
+        solve.expect((parts[z], first), whole)
+
+
+def width(solve, random):
+    for d_v in (1, 3, 7):
+        solve.expect(*case(random, [draw(random)], [draw(random)], d_v=d_v))
+
+
+def not_a_number(solve, random):
+    o, other = [draw(random), draw(random)], [draw(random), draw(random)]
+    for lse in (0.5, -inf):
+        rest = [0.0, 0.0] if lse == -inf else other
+        solve.expect((([nan, nan], nan), (rest, lse)), ([nan, nan], nan))
+        solve.expect(((rest, lse), ([nan, nan], nan)), ([nan, nan], nan))
+    solve.expect((([o[0], nan], 0.0), (other, 0.0)), ([(o[0] + other[0]) / 2, nan], math.log(2)))
+
+
+def untouched(solve, random):
+    solve.expect_untouched(case(random, [draw(random)], [draw(random)])[0])
+    solve.expect_untouched((([0.0, 0.0], -inf), ([1.0, 2.0], 0.0)))
+
+
+PROPERTIES = (
+    two_parts, equal_weight, unequal_weight, more_keys_weigh_more, large_lse, far_below_zero, one_part_is_empty, both_parts_are_empty,
+    any_order, width, not_a_number, untouched,
+)
+TEXTS = {
+    "two_parts": {
+        "en": ("Two parts give attention over all their keys", "o is normalised already: it was divided by e^lse. How much weight stands behind each o?"),
+        "zh": ("两份合起来，等于对全部 key 的注意力", "o 已经归一化，即除过 e^lse。每个 o 背后有多少权重？")},
+    "equal_weight": {
+        "en": ("Parts of equal weight: the mean, and more lse", "Both together weigh twice as much as one. What is ln(2 · e^lse)?"),
+        "zh": ("权重相等的两份：取平均，lse 变大", "两份合起来的权重是一份的两倍。ln(2 · e^lse) 是多少？")},
+    "unequal_weight": {
+        "en": ("The heavier part counts more", "The larger lse is the heavier part, by e^(difference)."),
+        "zh": ("重的一份占得多", "lse 大的那份更重，重 e^(差) 倍。")},
+    "more_keys_weigh_more": {
+        "en": ("A part with more keys weighs more", "The number of keys is in lse already; it is not passed on its own."),
+        "zh": ("key 多的一份权重大", "key 的个数已经包含在 lse 里，不另外传。")},
+    "large_lse": {
+        "en": ("Large lse neither overflow nor vanish", "e^1000 is too large, e^-1000 is 0. Only differences matter: from what should both be measured?"),
+        "zh": ("lse 很大或很小都不出错", "e^1000 太大，e^-1000 是 0。要紧的只是差：两个 lse 该以什么为基准？")},
+    "far_below_zero": {
+        "en": ("An empty part beside a part far below zero", "-inf is below every number; a finite stand-in is not."),
+        "zh": ("空的一份，旁边是远低于零的一份", "-inf 小于任何数，用来代替它的有限数则不然。")},
+    "one_part_is_empty": {
+        "en": ("A part that sees no key changes nothing", "Its weight is e^-inf = 0."),
+        "zh": ("看不到 key 的一份什么也不改变", "它的权重是 e^-inf = 0。")},
+    "both_parts_are_empty": {
+        "en": ("Two empty parts give an empty part", "-inf minus -inf is NaN, and 0/0 is no number either."),
+        "zh": ("两份都空，结果也空", "-inf 减 -inf 是 NaN，0/0 也不是数。")},
+    "any_order": {
+        "en": ("Three parts in any order and any brackets", "The result must be a part again, so that it can be merged on: is its lse right?"),
+        "zh": ("三份，次序和括号任意", "结果本身还得是一份，可以接着合并：它的 lse 对吗？")},
+    "width": {
+        "en": ("Any number of columns", "o has d_v entries, whatever d_v is."),
+        "zh": ("列数任意", "o 有 d_v 个数，d_v 可以是任意值。")},
+    "not_a_number": {
+        "en": ("A NaN is not swallowed", "NaN in a part makes the same places NaN, whether it comes first or second. max() may drop a NaN, == never sees it."),
+        "zh": ("NaN 不会被吞掉", "哪一份里有 NaN，结果的相应位置就是 NaN，先来后到都一样。max() 可能丢掉 NaN，== 永远认不出它。")},
+    "untouched": {
+        "en": ("The arguments stay as they are", "Changing a list of the caller changes the caller's data."),
+        "zh": ("参数保持原样", "改动调用者的列表，就改了调用者的数据。")},
+}
+
+
+def draw(random):
+    return round(random.uniform(-2, 2), 1)
+
+
+def case(random, s_a, s_b, base=0.0, d_v=2):
+    """((a, b), expected): parts over keys with scores base + s_a and base + s_b, and the part over all of them."""
+    V_a, V_b = ([[draw(random) for _ in range(d_v)] for _ in s] for s in (s_a, s_b))
+    return (part(s_a, V_a, base), part(s_b, V_b, base)), part(s_a + s_b, V_a + V_b, base)
+
+
+def part(s, V, base=0.0):
+    """(o, lse) by the definition, in decimals so wide that nothing overflows."""
+    p = [Decimal(x + base).exp() for x in s]
+    return [float(sum(w * Decimal(v[c]) for w, v in zip(p, V)) / sum(p)) for c in range(len(V[0]))], float(sum(p).ln())
+
+
+def call(function, args):
+    return function(*args)
+
+
+def written(args):
+    return ", ".join(map(shown, args))
+
+
+# From here on every grader is the same, to the byte: how a property is tried, what is said, the command line.
+
+WORDS = {
+    "en": {
+        "unwritten": "not written yet",
+        "raised": "{error} (line {line}: {code})",
+        "module": "The module {module} is not needed here, and a browser has none: the standard library is enough.",
+        "nothing": "There is no function {name} in {file}.",
+        "syntax": "{file} is not Python yet. Line {line}: {error}",
+        "failing": "{file} fails before anything is called: {error}",
+        "missing": "There is no file {file}.",
+        "input": "input", "expected": "expected", "got": "got", "hint": "hint", "ok": "ok", "no": "FAIL",
+        "count": "{passed} of {all} properties hold. The same inputs again: --seed {seed}",
+        "late": "No end after {seconds} seconds. Is there a loop that never ends?",
+        "changed": "changed to {now}", "same": "the same as before the call",
+        "memory": "{function} with S = 3000 against S = 300", "flat": "no more memory for more keys", "grown": "{bytes} bytes more",
+    },
+    "zh": {
+        "unwritten": "还没有写",
+        "raised": "{error}（第 {line} 行：{code}）",
+        "module": "这里用不到模块 {module}，浏览器里也没有它：标准库就够了。",
+        "nothing": "{file} 里没有函数 {name}。",
+        "syntax": "{file} 还不是合法的 Python。第 {line} 行：{error}",
+        "failing": "还没有调用任何函数，{file} 就出错了：{error}",
+        "missing": "没有文件 {file}。",
+        "input": "输入", "expected": "应得", "got": "实得", "hint": "提示", "ok": "通过", "no": "不通过",
+        "count": "{all} 条性质中有 {passed} 条成立。用同样的输入再来一次：--seed {seed}",
+        "late": "{seconds} 秒后仍未结束。是不是有一个永不结束的循环？",
+        "changed": "变成了 {now}", "same": "与调用之前相同",
+        "memory": "{function}，S = 3000 与 S = 300 相比", "flat": "key 变多，内存不变多", "grown": "多了 {bytes} 字节",
+    },
+}
+
+
+def grade(solution, lang="en", seed=None):
+    """Try every property on inputs drawn afresh; nothing of a solution is in what is said.
+
+    solution: the function, or the module or dict that holds it. lang: "en" or "zh". seed repeats the inputs of a run.
+    Returns one dict a property: property, title, passed; if it fails also input, expected, got, hint.
+    Raises LookupError when solution has no such function.
+    """
+    names = solution if isinstance(solution, dict) else vars(solution) if hasattr(solution, "__dict__") else {}
+    function = solution if callable(solution) else names.get(NAME)
+    if not callable(function):
+        raise LookupError(WORDS[lang]["nothing"].format(name=NAME, file=names.get("__file__", "?")))
+    solve, random, results = Solution(function, WORDS[lang]), Random(seed), []
+    for attempt in PROPERTIES:
+        title, hint = TEXTS[attempt.__name__][lang]
+        result = {"property": attempt.__name__, "title": title, "passed": True}
+        try:
+            attempt(solve, random)
+        except Wrong as wrong:
+            given, expected, got = wrong.args
+            result |= {"passed": False, "input": given, "expected": expected, "got": got, "hint": hint}
+        results.append(result)
+    return results
+
+
+class Wrong(Exception):
+    """A property does not hold: (input, expected, got), as text."""
+
+
+class Solution:
+    """The reader's function: called with copies; what it raises becomes a text that names the reader's line."""
+
+    def __init__(self, function, words):
+        self.function, self.words = function, words
+
+    def __call__(self, *args):
+        return call(self.function, args)
+
+    def expect(self, args, expected):
+        """Raise Wrong unless the function gives `expected` for `args`."""
+        args = deepcopy(args)
+        given = f"{NAME}({written(args)})"
+        try:
+            got = self(*args)
+        except (Exception, SystemExit) as error:
+            raise Wrong(given, shown(expected), self.explain(error)) from None
+        if not agrees(got, expected):
+            texts = shown(expected), shown(got)
+            raise Wrong(given, *(texts if texts[0] != texts[1] else (repr(expected), cut(repr(got)))))
+
+    def expect_untouched(self, args):
+        """Raise Wrong if the function changes what it was given."""
+        given, before = f"{NAME}({written(args)})", repr(args)
+        try:
+            self(*args)
+        except (Exception, SystemExit) as error:
+            raise Wrong(given, self.words["same"], self.explain(error)) from None
+        if repr(args) != before:
+            raise Wrong(given, self.words["same"], self.words["changed"].format(now=written(args)))
+
+    def expect_flat(self, make):
+        """Raise Wrong if memory grows with the number of keys; make(S) gives the arguments."""
+        def peak(args):
+            tracemalloc.start()
+            try:
+                self(*args)
+                return tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+
+        given, few, many = self.words["memory"].format(function=NAME), make(300), make(3000)
+        gc.disable()                                                            # a collection would empty the interpreter's stores
+        try:
+            self(*many)                                                         # of freed objects, which this call fills
+            grown = peak(many) - peak(few)
+        except (Exception, SystemExit) as error:
+            raise Wrong(given, self.words["flat"], self.explain(error)) from None
+        finally:
+            gc.enable()
+        if grown > 8192:
+            raise Wrong(given, self.words["flat"], self.words["grown"].format(bytes=grown))
+
+    def explain(self, error):
+        if isinstance(error, NotImplementedError):
+            return self.words["unwritten"]
+        file = self.function.__code__.co_filename if hasattr(self.function, "__code__") else ""
+        text = cut(f"{type(error).__name__}: {error}".removesuffix(": "))
+        lines = [n for frame, n in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+        if not lines:
+            return text
+        return self.words["raised"].format(error=text, line=lines[-1], code=linecache.getline(file, lines[-1]).strip())
+
+
+def agrees(got, expected):
+    """Equal up to rounding; lists and tuples entry by entry; NaN for NaN."""
+    if isinstance(expected, (list, tuple)):
+        return isinstance(got, (list, tuple)) and len(got) == len(expected) and all(map(agrees, got, expected))
+    if isinstance(got, bool) or not isinstance(got, (int, float)):
+        return False
+    return isnan(got) if isnan(expected) else isclose(got, expected, rel_tol=1e-9, abs_tol=1e-9)
+
+
+def shown(x):
+    """A value with six digits; lists and tuples as Python writes them."""
+    if isinstance(x, float):
+        return f"{x:.1f}" if isfinite(x) and x == int(x) and abs(x) < 1e6 else f"{x:.6g}"
+    if isinstance(x, (list, tuple)) and len(x) <= 50:
+        inner = ", ".join(map(shown, x))
+        return f"[{inner}]" if isinstance(x, list) else f"({inner})"
+    return cut(repr(x))
+
+
+def cut(text, length=300):
+    return text if len(text) <= length else text[:length] + " …"
+
+
+class Printed(io.StringIO):
+    """Keeps the first of what a solution prints: endless printing fills no memory."""
+
+    def write(self, text):
+        return super().write(text[:max(0, 2000 - self.tell())])
+
+
+def load(path, lang):
+    """The names that a solution's file defines, or a text that says why there are none."""
+    words, file = WORDS[lang], os.path.basename(path)
+    names = {"__name__": "solution", "__file__": path}
+    try:
+        with open(path, encoding="utf-8-sig") as text:
+            exec(compile(text.read(), path, "exec"), names)
+    except FileNotFoundError as error:
+        return words["missing"].format(file=error.filename)
+    except SyntaxError as error:
+        return words["syntax"].format(file=file, line=error.lineno, error=error.msg)
+    except ModuleNotFoundError as error:
+        return words["module"].format(module=error.name)
+    except (Exception, SystemExit) as error:
+        return words["failing"].format(file=file, error=cut(f"{type(error).__name__}: {error}"))
+    return names if callable(names.get(NAME)) else words["nothing"].format(name=NAME, file=file)
+
+
+def main(argv=None):
+    system = os.environ.get("LC_ALL") or os.environ.get("LANG") or ""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("solution", nargs="?", default=f"{NAME}.py")
+    parser.add_argument("--lang", choices=list(WORDS), default="zh" if system.startswith("zh") else "en")
+    parser.add_argument("--seed", type=int, default=SystemRandom().randrange(10**6))
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--json", action="store_true", help="one line of JSON, for programs")
+    options = parser.parse_args(argv)
+    words, printed = WORDS[options.lang], Printed()
+    if not options.json:                                                        # a program that asks for JSON stops us itself
+        watch = threading.Timer(options.seconds, late, [words["late"].format(seconds=f"{options.seconds:g}")])
+        watch.daemon = True
+        watch.start()
+    with contextlib.redirect_stdout(printed):
+        names = load(options.solution, options.lang)
+        results = grade(names, options.lang, options.seed) if isinstance(names, dict) else []
+    problem = names if isinstance(names, str) else ""
+    if results and all(r.get("got") == words["unwritten"] for r in results):
+        problem = f"{NAME}: {words['unwritten']}"
+    if options.json:
+        print(json.dumps({"problem": problem, "seed": options.seed, "results": results, "printed": printed.getvalue()}))
+    elif problem:
+        print(problem)
+    else:
+        report(results, words, options.seed, printed.getvalue())
+    return 2 if isinstance(names, str) else 0 if all(r["passed"] for r in results) else 1
+
+
+def late(message):
+    print(message, file=sys.__stdout__, flush=True)
+    os._exit(3)
+
+
+def report(results, words, seed, printed):
+    if printed:
+        print(printed.rstrip("\n") + "\n")
+    for result in results:
+        print(f"{words['ok' if result['passed'] else 'no']:4}  {result['title']}")
+        for key in [] if result["passed"] else ["input", "expected", "got", "hint"]:
+            print(f"        {words[key]}: {result[key]}")
+    print(words["count"].format(passed=sum(r["passed"] for r in results), all=len(results), seed=seed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,362 @@
+"""Grader of the exercise online_row: which property fails, on which input, what was expected, what came.
+
+    python grade_online_row.py my_solution.py [--lang en|zh] [--seed N] [--seconds 20] [--json]
+
+Exit status: 0 every property holds · 1 one does not · 2 nothing to grade (no file, no Python, no function) · 3 no end in time.
+Inputs are drawn afresh at each run, --seed repeats a run. Standard library only; the same file grades in the browser.
+"""
+
+import argparse
+import contextlib
+import gc
+import io
+import json
+import linecache
+import os
+import sys
+import threading
+import traceback
+import tracemalloc
+from copy import deepcopy
+from decimal import Decimal
+from math import inf, isclose, isfinite, isnan, nan
+from random import Random, SystemRandom
+
+NAME = "online_row"
+
+
+def few_keys(solve, random):
+    for S in (1, 2, 2, 3, 3, 4, 5):
+        solve.expect(*case(random, [draw(random) for _ in range(S)]))
+
+
+def equal_scores(solve, random):
+    for S in (1, 2, 3, 5):
+        solve.expect(*case(random, [draw(random)] * S))
+
+
+def largest_last(solve, random):
+    for S in (2, 3, 4):
+        s = sorted(draw(random) for _ in range(S - 1))
+        solve.expect(*case(random, [*s, round(s[-1] + random.uniform(1, 3), 1)]))
+
+
+def largest_first(solve, random):
+    for S in (2, 3, 4):
+        s = [draw(random) for _ in range(S - 1)]
+        solve.expect(*case(random, [round(max(s) + random.uniform(1, 3), 1), *s]))
+
+
+def large_scores(solve, random):
+    for base in (800.0, 2000.0):
+        solve.expect(*case(random, [draw(random) for _ in range(3)], base))
+    solve.expect(*case(random, [-1e4, 0.0, 1e4]))
+    solve.expect(*case(random, [1e4, 0.0, -1e4]))
+
+
+def far_below_zero(solve, random):
+    solve.expect(*case(random, [draw(random) for _ in range(3)], -1000.0))
+    for base in (-1e10, -1e300):                                                # so large that only equal scores are exact
+        solve.expect(*case(random, [0.0] * 3, base))
+
+
+def width(solve, random):
+    for d_v in (1, 2, 3, 7):
+        solve.expect(*case(random, [draw(random) for _ in range(3)], d_v=d_v))
+
+
+def not_a_number(solve, random):
+    for position in (2, 1, 0):
+        s = [draw(random) for _ in range(3)]
+        s[position] = nan
+        solve.expect(*case(random, s))
+
+
+def untouched(solve, random):
+    (pairs,), _ = case(random, [draw(random) for _ in range(3)])
+    solve.expect_untouched((pairs,))
+
+
+def memory(solve, random):
+    solve.expect_flat(lambda S: ([(0.001 * j, [1.0, 2.0]) for j in range(S)],))
+
+
+PROPERTIES = (few_keys, equal_scores, largest_last, largest_first, large_scores, far_below_zero, width, not_a_number, untouched, memory)
+TEXTS = {
+    "few_keys": {
+        "en": ("A few keys: the softmax-weighted mean", "Each key weighs e^s divided by the sum of all e^s. Work two keys by hand."),
+        "zh": ("几个 key：按 softmax 加权的平均", "每个 key 的权重是 e^s 除以所有 e^s 之和。用两个 key 手算一遍。")},
+    "equal_scores": {
+        "en": ("Equal scores give the plain mean", "With equal scores all weights are equal and sum to one. Do yours?"),
+        "zh": ("分数相等时就是普通平均", "分数相等，权重就相等，且总和为一。你的权重是这样吗？")},
+    "largest_last": {
+        "en": ("The largest score comes last", "What was summed before is measured from an older maximum. Everything summed, not only one of the sums."),
+        "zh": ("最大的分数排在最后", "之前累加的量以旧的最大值为基准。凡是累加过的都算，不只是其中一个。")},
+    "largest_first": {
+        "en": ("The largest score comes first", "The maximum belongs to all keys so far, not to the newest one."),
+        "zh": ("最大的分数排在最前", "最大值属于到目前为止的所有 key，不只属于最新的那个。")},
+    "large_scores": {
+        "en": ("Large scores do not overflow", "e^710 is too large for a float. Which exponents can be kept at or below zero?"),
+        "zh": ("分数很大也不上溢", "e^710 超出浮点数的范围。怎样让每个指数都不大于零？")},
+    "far_below_zero": {
+        "en": ("Scores far below zero still weigh", "The first key must win against whatever the maximum starts from."),
+        "zh": ("远低于零的分数同样有权重", "不论最大值从什么开始，第一个 key 都必须胜过它。")},
+    "width": {
+        "en": ("Any number of columns", "The result has as many entries as a value."),
+        "zh": ("任意列数", "结果的长度等于一个 value 的长度。")},
+    "not_a_number": {
+        "en": ("A NaN is not swallowed", "A score that is NaN makes the result NaN, wherever it stands; the program need not look for it."),
+        "zh": ("NaN 不会被吞掉", "只要有一个分数是 NaN，不论排在哪里，结果就是 NaN；程序不必专门去找它。")},
+    "untouched": {
+        "en": ("The arguments stay as they are", "Adding into a list of the caller changes the caller's data."),
+        "zh": ("参数保持原样", "往调用者的列表里累加，就改了调用者的数据。")},
+    "memory": {
+        "en": ("Memory does not grow with the number of keys", "Something with one entry a key is kept. What must be remembered of a key that has been seen?"),
+        "zh": ("内存不随 key 的个数增长", "有某样东西每个 key 都存了一项。一个看过的 key，究竟有什么需要记住？")},
+}
+
+
+def draw(random):
+    return round(random.uniform(-2, 2), 1)
+
+
+def case(random, offsets, base=0.0, d_v=2):
+    """((pairs,), expected) for the scores base + offsets; adding one number to all scores changes no weight."""
+    V = [[draw(random) for _ in range(d_v)] for _ in offsets]
+    return ([(base + x, v) for x, v in zip(offsets, V)],), mean(offsets, V)
+
+
+def mean(s, V):
+    """The definition, with every weight at hand, in decimals so wide that nothing overflows.  # [d_v]"""
+    p = [Decimal(x).exp() for x in s]
+    return [float(sum(w * Decimal(v[c]) for w, v in zip(p, V)) / sum(p)) for c in range(len(V[0]))]
+
+
+def call(function, args):
+    return function(iter(args[0]))
+
+
+def written(args):
+    return f"iter({shown(args[0])})"
+
+
+# From here on every grader is the same, to the byte: how a property is tried, what is said, the command line.
+
+WORDS = {
+    "en": {
+        "unwritten": "not written yet",
+        "raised": "{error} (line {line}: {code})",
+        "module": "The module {module} is not needed here, and a browser has none: the standard library is enough.",
+        "nothing": "There is no function {name} in {file}.",
+        "syntax": "{file} is not Python yet. Line {line}: {error}",
+        "failing": "{file} fails before anything is called: {error}",
+        "missing": "There is no file {file}.",
+        "input": "input", "expected": "expected", "got": "got", "hint": "hint", "ok": "ok", "no": "FAIL",
+        "count": "{passed} of {all} properties hold. The same inputs again: --seed {seed}",
+        "late": "No end after {seconds} seconds. Is there a loop that never ends?",
+        "changed": "changed to {now}", "same": "the same as before the call",
+        "memory": "{function} with S = 3000 against S = 300", "flat": "no more memory for more keys", "grown": "{bytes} bytes more",
+    },
+    "zh": {
+        "unwritten": "还没有写",
+        "raised": "{error}（第 {line} 行：{code}）",
+        "module": "这里用不到模块 {module}，浏览器里也没有它：标准库就够了。",
+        "nothing": "{file} 里没有函数 {name}。",
+        "syntax": "{file} 还不是合法的 Python。第 {line} 行：{error}",
+        "failing": "还没有调用任何函数，{file} 就出错了：{error}",
+        "missing": "没有文件 {file}。",
+        "input": "输入", "expected": "应得", "got": "实得", "hint": "提示", "ok": "通过", "no": "不通过",
+        "count": "{all} 条性质中有 {passed} 条成立。用同样的输入再来一次：--seed {seed}",
+        "late": "{seconds} 秒后仍未结束。是不是有一个永不结束的循环？",
+        "changed": "变成了 {now}", "same": "与调用之前相同",
+        "memory": "{function}，S = 3000 与 S = 300 相比", "flat": "key 变多，内存不变多", "grown": "多了 {bytes} 字节",
+    },
+}
+
+
+def grade(solution, lang="en", seed=None):
+    """Try every property on inputs drawn afresh; nothing of a solution is in what is said.
+
+    solution: the function, or the module or dict that holds it. lang: "en" or "zh". seed repeats the inputs of a run.
+    Returns one dict a property: property, title, passed; if it fails also input, expected, got, hint.
+    Raises LookupError when solution has no such function.
+    """
+    names = solution if isinstance(solution, dict) else vars(solution) if hasattr(solution, "__dict__") else {}
+    function = solution if callable(solution) else names.get(NAME)
+    if not callable(function):
+        raise LookupError(WORDS[lang]["nothing"].format(name=NAME, file=names.get("__file__", "?")))
+    solve, random, results = Solution(function, WORDS[lang]), Random(seed), []
+    for attempt in PROPERTIES:
+        title, hint = TEXTS[attempt.__name__][lang]
+        result = {"property": attempt.__name__, "title": title, "passed": True}
+        try:
+            attempt(solve, random)
+        except Wrong as wrong:
+            given, expected, got = wrong.args
+            result |= {"passed": False, "input": given, "expected": expected, "got": got, "hint": hint}
+        results.append(result)
+    return results
+
+
+class Wrong(Exception):
+    """A property does not hold: (input, expected, got), as text."""
+
+
+class Solution:
+    """The reader's function: called with copies; what it raises becomes a text that names the reader's line."""
+
+    def __init__(self, function, words):
+        self.function, self.words = function, words
+
+    def __call__(self, *args):
+        return call(self.function, args)
+
+    def expect(self, args, expected):
+        """Raise Wrong unless the function gives `expected` for `args`."""
+        args = deepcopy(args)
+        given = f"{NAME}({written(args)})"
+        try:
+            got = self(*args)
+        except (Exception, SystemExit) as error:
+            raise Wrong(given, shown(expected), self.explain(error)) from None
+        if not agrees(got, expected):
+            texts = shown(expected), shown(got)
+            raise Wrong(given, *(texts if texts[0] != texts[1] else (repr(expected), cut(repr(got)))))
+
+    def expect_untouched(self, args):
+        """Raise Wrong if the function changes what it was given."""
+        given, before = f"{NAME}({written(args)})", repr(args)
+        try:
+            self(*args)
+        except (Exception, SystemExit) as error:
+            raise Wrong(given, self.words["same"], self.explain(error)) from None
+        if repr(args) != before:
+            raise Wrong(given, self.words["same"], self.words["changed"].format(now=written(args)))
+
+    def expect_flat(self, make):
+        """Raise Wrong if memory grows with the number of keys; make(S) gives the arguments."""
+        def peak(args):
+            tracemalloc.start()
+            try:
+                self(*args)
+                return tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+
+        given, few, many = self.words["memory"].format(function=NAME), make(300), make(3000)
+        gc.disable()                                                            # a collection would empty the interpreter's stores
+        try:
+            self(*many)                                                         # of freed objects, which this call fills
+            grown = peak(many) - peak(few)
+        except (Exception, SystemExit) as error:
+            raise Wrong(given, self.words["flat"], self.explain(error)) from None
+        finally:
+            gc.enable()
+        if grown > 8192:
+            raise Wrong(given, self.words["flat"], self.words["grown"].format(bytes=grown))
+
+    def explain(self, error):
+        if isinstance(error, NotImplementedError):
+            return self.words["unwritten"]
+        file = self.function.__code__.co_filename if hasattr(self.function, "__code__") else ""
+        text = cut(f"{type(error).__name__}: {error}".removesuffix(": "))
+        lines = [n for frame, n in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+        if not lines:
+            return text
+        return self.words["raised"].format(error=text, line=lines[-1], code=linecache.getline(file, lines[-1]).strip())
+
+
+def agrees(got, expected):
+    """Equal up to rounding; lists and tuples entry by entry; NaN for NaN."""
+    if isinstance(expected, (list, tuple)):
+        return isinstance(got, (list, tuple)) and len(got) == len(expected) and all(map(agrees, got, expected))
+    if isinstance(got, bool) or not isinstance(got, (int, float)):
+        return False
+    return isnan(got) if isnan(expected) else isclose(got, expected, rel_tol=1e-9, abs_tol=1e-9)
+
+
+def shown(x):
+    """A value with six digits; lists and tuples as Python writes them."""
+    if isinstance(x, float):
+        return f"{x:.1f}" if isfinite(x) and x == int(x) and abs(x) < 1e6 else f"{x:.6g}"
+    if isinstance(x, (list, tuple)) and len(x) <= 50:
+        inner = ", ".join(map(shown, x))
+        return f"[{inner}]" if isinstance(x, list) else f"({inner})"
+    return cut(repr(x))
+
+
+def cut(text, length=300):
+    return text if len(text) <= length else text[:length] + " …"
+
+
+class Printed(io.StringIO):
+    """Keeps the first of what a solution prints: endless printing fills no memory."""
+
+    def write(self, text):
+        return super().write(text[:max(0, 2000 - self.tell())])
+
+
+def load(path, lang):
+    """The names that a solution's file defines, or a text that says why there are none."""
+    words, file = WORDS[lang], os.path.basename(path)
+    names = {"__name__": "solution", "__file__": path}
+    try:
+        with open(path, encoding="utf-8-sig") as text:
+            exec(compile(text.read(), path, "exec"), names)
+    except FileNotFoundError as error:
+        return words["missing"].format(file=error.filename)
+    except SyntaxError as error:
+        return words["syntax"].format(file=file, line=error.lineno, error=error.msg)
+    except ModuleNotFoundError as error:
+        return words["module"].format(module=error.name)
+    except (Exception, SystemExit) as error:
+        return words["failing"].format(file=file, error=cut(f"{type(error).__name__}: {error}"))
+    return names if callable(names.get(NAME)) else words["nothing"].format(name=NAME, file=file)
+
+
+def main(argv=None):
+    system = os.environ.get("LC_ALL") or os.environ.get("LANG") or ""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("solution", nargs="?", default=f"{NAME}.py")
+    parser.add_argument("--lang", choices=list(WORDS), default="zh" if system.startswith("zh") else "en")
+    parser.add_argument("--seed", type=int, default=SystemRandom().randrange(10**6))
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--json", action="store_true", help="one line of JSON, for programs")
+    options = parser.parse_args(argv)
+    words, printed = WORDS[options.lang], Printed()
+    if not options.json:                                                        # a program that asks for JSON stops us itself
+        watch = threading.Timer(options.seconds, late, [words["late"].format(seconds=f"{options.seconds:g}")])
+        watch.daemon = True
+        watch.start()
+    with contextlib.redirect_stdout(printed):
+        names = load(options.solution, options.lang)
+        results = grade(names, options.lang, options.seed) if isinstance(names, dict) else []
+    problem = names if isinstance(names, str) else ""
+    if results and all(r.get("got") == words["unwritten"] for r in results):
+        problem = f"{NAME}: {words['unwritten']}"
+    if options.json:
+        print(json.dumps({"problem": problem, "seed": options.seed, "results": results, "printed": printed.getvalue()}))
+    elif problem:
+        print(problem)
+    else:
+        report(results, words, options.seed, printed.getvalue())
+    return 2 if isinstance(names, str) else 0 if all(r["passed"] for r in results) else 1
+
+
+def late(message):
+    print(message, file=sys.__stdout__, flush=True)
+    os._exit(3)
+
+
+def report(results, words, seed, printed):
+    if printed:
+        print(printed.rstrip("\n") + "\n")
+    for result in results:
+        print(f"{words['ok' if result['passed'] else 'no']:4}  {result['title']}")
+        for key in [] if result["passed"] else ["input", "expected", "got", "hint"]:
+            print(f"        {words[key]}: {result[key]}")
+    print(words["count"].format(passed=sum(r["passed"] for r in results), all=len(results), seed=seed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""Right solutions of online_row, each thought of differently."""
+from functools import reduce
+from math import e, exp, inf
+import math
+
+
+def branch_on_a_new_maximum(stream):
+    stream = iter(stream)
+    m, first = next(stream)
+    l, o = math.exp(m - m), [math.exp(m - m) * x for x in first]
+    for s, v in stream:
+        if s > m:
+            scale = math.exp(m - s)
+            l, o, m = l * scale + 1.0, [a * scale + b for a, b in zip(o, v)], s
+        else:
+            w = math.exp(s - m)
+            l, o = l + w, [a + w * b for a, b in zip(o, v)]
+    return tuple(x / l for x in o)
+
+
+def moves_the_mean(stream):
+    """Normalised all along: each key moves the mean towards its value by its share of all weight so far."""
+    m, l, o = -inf, 0.0, None
+    for s, v in stream:
+        new = max(m, s)
+        p = exp(s - new)
+        l = l * exp(m - new) + p
+        o = [x + p / l * (y - x) for x, y in zip(o or [0.0] * len(v), v)]
+        m = new
+    return o
+
+
+def folds_triples(stream):
+    def merge(a, b):
+        m = a[0] if a[0] > b[0] else b[0]
+        wa, wb = e ** (a[0] - m), e ** (b[0] - m)
+        return m, wa * a[1] + wb * b[1], [wa * x + wb * y for x, y in zip(a[2], b[2])]
+
+    m, l, o = reduce(merge, ((s, 1.0, v) for s, v in stream))
+    return [x / l for x in o] if l == l else [l for _ in o]
+
+
+def base_two(stream):
+    """Powers of two, as kernels do it."""
+    m, l, o = -inf, 0.0, []
+    for s, v in stream:
+        s *= math.log2(e)
+        o = o or [0.0] * len(v)
+        new = max(s, m)
+        a, p = 2.0 ** (m - new), 2.0 ** (s - new)
+        l = a * l + p
+        for c in range(len(o)):
+            o[c] = a * o[c] + p * v[c]
+        m = new
+    return [x / l for x in o]
+
+
+def tuples_from_generators(stream):
+    m, l, o = -inf, 0.0, None
+    for s, v in stream:
+        new = max(m, s)
+        a, p = exp(m - new), exp(s - new)
+        o = tuple(p * x for x in v) if o is None else tuple(a * x + p * y for x, y in zip(o, v))
+        m, l = new, a * l + p
+    return tuple(x / l for x in o)

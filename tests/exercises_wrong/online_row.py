@@ -1,0 +1,197 @@
+"""Wrong solutions of online_row; a function's name says what is wrong with it."""
+from math import exp, inf, isnan
+import sys
+
+
+def pass_over(stream, m=-inf, rescale_l=True, rescale_o=True, newest=lambda m, s: max(m, s), weight=lambda s, m: exp(s - m), factor=lambda m, new: exp(m - new)):
+    l, o = 0.0, None
+    for s, v in stream:
+        new = newest(m, s)
+        a, p = factor(m, new), weight(s, new)
+        l = (a if rescale_l else 1.0) * l + p
+        o = [(a if rescale_o else 1.0) * x + p * y for x, y in zip(o or [0.0] * len(v), v)]
+        m = new
+    return o, l
+
+
+def divide(o, l):
+    return [x / l for x in o]
+
+
+def no_running_max(stream):
+    return divide(*pass_over(stream, 0.0, newest=lambda m, s: 0.0))
+
+
+def no_rescale_of_l(stream):
+    return divide(*pass_over(stream, rescale_l=False))
+
+
+def no_rescale_of_o(stream):
+    return divide(*pass_over(stream, rescale_o=False))
+
+
+def no_rescale_at_all(stream):
+    return divide(*pass_over(stream, rescale_l=False, rescale_o=False))
+
+
+def maximum_not_carried(stream):
+    return divide(*pass_over(stream, newest=lambda m, s: s))
+
+
+def finite_sentinel(stream):
+    return divide(*pass_over(stream, -1e9))
+
+
+def float32_lowest_as_sentinel(stream):
+    return divide(*pass_over(stream, -3.4e38))
+
+
+def maximum_starts_at_zero(stream):
+    return divide(*pass_over(stream, 0.0))
+
+
+def divides_inside_the_loop(stream):
+    m, l, o = -inf, 0.0, None
+    for s, v in stream:
+        new = max(m, s)
+        a, p = exp(m - new), exp(s - new)
+        l = a * l + p
+        o = [(a * x + p * y) / l for x, y in zip(o or [0.0] * len(v), v)]
+        m = new
+    return o
+
+
+def never_divides(stream):
+    return pass_over(stream)[0]
+
+
+def sign_of_the_weight(stream):
+    return divide(*pass_over(stream, newest=lambda m, s: min(m, s) if m > -inf else s, weight=lambda s, m: exp(m - s), factor=lambda m, new: exp(new - m) if m > -inf else 0.0))
+
+
+def sign_of_the_rescale(stream):
+    return divide(*pass_over(stream, factor=lambda m, new: exp(new - m) if m > -inf else 0.0))
+
+
+def rescales_the_new_key_too(stream):
+    m, l, o = -inf, 0.0, None
+    for s, v in stream:
+        new = max(m, s)
+        a = exp(m - new) if m > -inf else 1.0
+        p = exp(s - new)
+        l = a * (l + p)
+        o = [a * (x + p * y) for x, y in zip(o or [0.0] * len(v), v)]
+        m = new
+    return divide(o, l)
+
+
+def mean_instead_of_sum(stream):
+    n = 0
+
+    def counted():
+        nonlocal n
+        for pair in stream:
+            n += 1
+            yield pair
+
+    o, l = pass_over(counted())
+    return [x / l / n for x in o]
+
+
+def plain_mean(stream):
+    n, o = 0, None
+    for s, v in stream:
+        n, o = n + 1, [x + y + 0.0 * s for x, y in zip(o or [0.0] * len(v), v)]
+    return divide(o, n)
+
+
+def keeps_the_whole_row(stream):
+    pairs = list(stream)
+    m = max(s for s, v in pairs)
+    m = next((s for s, v in pairs if isnan(s)), m)
+    p = [exp(s - m) for s, v in pairs]
+    return [sum(w * v[c] for w, (s, v) in zip(p, pairs)) / sum(p) for c in range(len(pairs[0][1]))]
+
+
+def keeps_the_weights(stream):
+    kept = []
+
+    def watched():
+        for s, v in stream:
+            kept.append(s)
+            yield s, v
+
+    return divide(*pass_over(watched()))
+
+
+def mutates_its_input(stream):
+    m, l, o = -inf, 0.0, None
+    for s, v in stream:
+        new = max(m, s)
+        a, p = exp(m - new), exp(s - new)
+        l = a * l + p
+        if o is None:
+            o = v
+            for c in range(len(o)):
+                o[c] *= p
+        else:
+            for c in range(len(o)):
+                o[c] = a * o[c] + p * v[c]
+        m = new
+    return divide(o, l)
+
+
+def returns_early_on_nan(stream):
+    def until_nan():
+        for s, v in stream:
+            if isnan(s):
+                return
+            yield s, v
+
+    o, l = pass_over(until_nan())
+    return divide(o, l) if l else []
+
+
+def skips_nan(stream):
+    o, l = pass_over((s, v) for s, v in stream if not isnan(s))
+    return divide(o, l)
+
+
+def hard_codes_the_sample(stream):
+    return [2.0, 6.0]
+
+
+def drops_the_last_key(stream):
+    pairs = list(stream)
+    o, l = pass_over(pairs[:-1] or pairs)
+    return divide(o, l)
+
+
+def drops_the_first_key(stream):
+    pairs = list(stream)
+    o, l = pass_over(pairs[1:] or pairs)
+    return divide(o, l)
+
+
+def two_columns_only(stream):
+    o, l = pass_over(stream)
+    return divide(o, l)[:2]
+
+
+def hardest_key_wins(stream):
+    return max(stream, key=lambda pair: pair[0])[1]
+
+
+def returns_nothing(stream):
+    divide(*pass_over(stream))
+
+
+def swallows_overflow(stream):
+    try:
+        return no_running_max(stream)
+    except (OverflowError, ZeroDivisionError):
+        return [0.0]
+
+
+def top_of_the_module_exits(stream):
+    sys.exit(0)

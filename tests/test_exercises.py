@@ -1,0 +1,190 @@
+"""Graders accept what is right, however it is written, and reject what is wrong; skeletons are solutions without the answer."""
+import importlib.util
+import inspect
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import exercises
+import pytest
+from exercises import FOLDER, NAMES, source
+from support import TOP
+
+SEEDS = (0, 1)
+FORMS = {
+    "right": 3,
+    "wrong": 10,
+}
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(f"{path.parent.name}_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+GRADERS = {name: load(FOLDER / f"grade_{name}.py") for name in NAMES}
+
+
+def solutions(kind):
+    """(exercise, name, function) of tests/exercises_<kind>: functions with the parameters of the exercise."""
+    for name in NAMES:
+        wanted = list(inspect.signature(getattr(load(FOLDER / f"{name}.py"), name)).parameters)
+        module = load(TOP / f"tests/exercises_{kind}/{name}.py")
+        for key, function in vars(module).items():
+            if inspect.isfunction(function) and function.__module__ == module.__name__ and list(inspect.signature(function).parameters) == wanted:
+                yield name, key, function
+
+
+CASES = {kind: list(solutions(kind)) for kind in FORMS}
+ids = lambda value: value if isinstance(value, str) else ""
+failing = lambda results: [result for result in results if not result["passed"]]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_enough_solutions_are_tried(name):
+    for kind, least in FORMS.items():
+        assert sum(exercise == name for exercise, *_ in CASES[kind]) >= least, f"tests/exercises_{kind}/{name}.py"
+
+
+@pytest.mark.parametrize("name, key, function", CASES["right"], ids=ids)
+def test_a_right_solution_passes(name, key, function):
+    for seed in (*SEEDS, None, None):
+        assert failing(GRADERS[name].grade(function, seed=seed)) == []
+
+
+@pytest.mark.parametrize("name, key, function", CASES["wrong"], ids=ids)
+def test_a_wrong_solution_fails(name, key, function):
+    for seed in (*SEEDS, None):
+        bad = failing(GRADERS[name].grade(function, seed=seed))
+        assert bad, f"{key} passes the grader of {name}"
+        for result in bad:
+            assert all(result[part] for part in ("input", "expected", "got", "hint")) and len(result["input"]) < 400, result
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_solution_passes_as_function_module_and_dict(name):
+    module = load(FOLDER / f"{name}.py")
+    for solution in (getattr(module, name), module, vars(module)):
+        for seed in range(5):
+            assert failing(GRADERS[name].grade(solution, seed=seed)) == []
+    with pytest.raises(LookupError):
+        GRADERS[name].grade({})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_property_rejects_something(name):
+    seen = {result["property"] for exercise, _, function in CASES["wrong"] if exercise == name for result in failing(GRADERS[name].grade(function, seed=0))}
+    assert {attempt.__name__ for attempt in GRADERS[name].PROPERTIES} == seen == set(GRADERS[name].TEXTS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_skeleton_is_the_solution_without_the_answer(name):
+    assert source(f"{name}_skeleton") == exercises.skeleton(source(name)), "run `python tests/exercises.py`"
+    assert len(exercises.answer(source(name))) >= 3
+    long = [line for line in exercises.answer(source(name)) if len(line) > 12]
+    for file in (f"{name}_skeleton", f"grade_{name}"):
+        assert not [line for line in long if line in source(file)], f"{file}.py gives the answer away"
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_what_is_said_is_in_one_language_and_gives_no_answer_away(name, lang):
+    skeleton = getattr(load(FOLDER / f"{name}_skeleton.py"), name)
+    results = GRADERS[name].grade(skeleton, lang)
+    assert len(failing(results)) == len(results) >= 8
+    for result in results:
+        said = " ".join([result["title"], result["hint"], result["got"]])
+        assert bool(re.search("[\u4e00-\u9fff]", said)) == (lang == "zh"), said
+        assert re.search("[\u4e00-\u9fff]", result["title"] + result["hint"]) is None or lang == "zh"
+        assert not re.search("[\u4e00-\u9fff][A-Za-z0-9]|[A-Za-z0-9][\u4e00-\u9fff]", said), f"a space belongs between Chinese and Latin: {said}"
+        assert not [line for line in exercises.answer(source(name)) if len(line) > 12 and line in said]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_inputs_are_drawn_afresh_and_a_seed_repeats_them(name):
+    wrong = lambda *args: None
+    inputs = lambda seed: [result["input"] for result in GRADERS[name].grade(wrong, seed=seed) if not result["passed"]]
+    assert inputs(3) == inputs(3) != inputs(4)
+    assert inputs(None) != inputs(None)
+
+
+def test_graders_end_alike():
+    for name in NAMES:
+        assert exercises.common(source(f"grade_{name}")) == exercises.common(source(f"grade_{exercises.HOME}")), "run `python tests/exercises.py`"
+        words = GRADERS[name].WORDS
+        assert words["en"].keys() == words["zh"].keys()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_in_the_docstring_is_true(name):
+    function = getattr(load(FOLDER / f"{name}.py"), name)
+    call, _, result = re.search(r"^ {8}(\w+\(.*\))  (→)  (.*)$", function.__doc__, re.M).groups()
+    got = eval(call, {name: function, "inf": float("inf")})
+    assert GRADERS[name].agrees(got, eval(result.replace("693147…", repr(0.6931471805599453)[2:])))
+
+
+# The command line, the grader alone in a folder.
+
+
+def command(folder, *args, **env):
+    done = subprocess.run([sys.executable, "-I", "-S", *args], cwd=folder, capture_output=True, text=True, encoding="utf-8", timeout=60, env={**os.environ, "PYTHONUTF8": "1", "LC_ALL": "C", **env})
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in NAMES:
+        shutil.copy(FOLDER / f"grade_{name}.py", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_grader_runs_alone(name, folder):
+    shutil.copy(FOLDER / f"{name}.py", folder / "my_solution.py")
+    status, said = command(folder, f"grade_{name}.py", "my_solution.py")
+    assert status == 0 and "FAIL" not in said and re.search(r"(\d+) of \1 properties hold", said), said
+    shutil.copy(FOLDER / f"{name}_skeleton.py", folder / f"{name}.py")
+    assert command(folder, f"grade_{name}.py") == (1, f"{name}: not written yet\n")
+    assert command(folder, f"grade_{name}.py", "--lang", "zh") == (1, f"{name}: 还没有写\n")
+    (folder / f"{name}.py").write_text(f"def {name}(*args):\n    print('here')\n    return 1 / 0\n", "utf-8")
+    status, said = command(folder, f"grade_{name}.py", "--seed", "7")
+    assert status == 1 and "FAIL" in said and "ZeroDivisionError" in said and "line 3: return 1 / 0" in said and "--seed 7" in said and "here" in said, said
+    status, said = command(folder, f"grade_{name}.py", LC_ALL="zh_CN.UTF-8")
+    assert status == 1 and "不通过" in said and "第 3 行" in said, said
+
+
+@pytest.mark.parametrize("text, status, said", [
+    (None, 2, "There is no file mine.py."),
+    ("def f(:\n", 2, "mine.py is not Python yet. Line 1"),
+    ("x = 1\n", 2, "There is no function online_row in mine.py."),
+    ("online_row = 1\n", 2, "There is no function online_row in mine.py."),
+    ("import torch_that_is_not_there\n", 2, "torch_that_is_not_there is not needed here"),
+    ("1 / 0\n", 2, "fails before anything is called: ZeroDivisionError"),
+    ("import sys\nsys.exit(0)\n", 2, "fails before anything is called: SystemExit"),
+    ("while True: pass\n", 3, "No end after 1 seconds."),
+    ("def online_row(stream):\n    while True: pass\n", 3, "No end after 1 seconds."),
+    ("def online_row(stream):\n    return online_row(stream)\n", 1, "RecursionError"),
+    ("def online_row(stream):\n    print('x' * 10**7)\n    return [1.0]\n", 1, "FAIL"),
+    ("def online_row(stream):\n    exit(0)\n", 1, "FAIL"),
+    ("def online_row(stream):\n    return 'é 中' * 10**6\n", 1, "FAIL"),
+    ("def online_row():\n    pass\n", 1, "TypeError"),
+    ("def online_row(stream):\n    return [float(x) for x in '注意力']\n", 1, "ValueError"),
+], ids=range(15))
+def test_what_is_not_a_solution_is_told_in_a_line(text, status, said, folder):
+    if text is not None:
+        (folder / "mine.py").write_text(text, "utf-8")
+    got, shown = command(folder, "grade_online_row.py", "mine.py", "--seconds", "1" if status == 3 else "20", "--lang", "en")
+    assert (got, said in shown) == (status, True) and "Traceback" not in shown and len(shown) < 20_000, shown
+
+
+def test_json_is_one_line(folder):
+    (folder / "mine.py").write_text("def online_row(stream):\n    print('{\"results\": 1}')\n", "utf-8")
+    status, said = command(folder, "grade_online_row.py", "mine.py", "--json", "--lang", "zh", "--seed", "5")
+    data = json.loads(said)
+    assert status == 1 and data["seed"] == 5 and data["problem"] == "" and len(data["printed"]) <= 2000
+    assert data["results"][0]["got"] == "None" and not data["results"][0]["passed"]
