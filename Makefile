@@ -1,14 +1,17 @@
 # Each target makes what it needs. `make help` lists them. POSIX shell, GNU make; Linux, macOS, WSL.
 PYTHON ?= python3
 PORT ?= 8000
+OUT ?= measured
+FROM ?= measured
+LIMIT ?= 900
 BIN = .venv/bin
 export NO_MKDOCS_2_WARNING = 1
 export PYTHONUTF8 = 1
 stop = { echo "$(1)" >&2; exit 1; }
 
-.PHONY: help serve site test labs compare outputs verify-vllm browser clean tools
+.PHONY: help serve site test labs compare measure check-results fetch-results take-results summary propose-results publish-now offline outputs verify-vllm browser clean tools
 help:       ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
 
 serve: .venv/site.stamp node_modules/.stamp   ## the whole site on 127.0.0.1:8000 (PORT=), rebuilt and reloaded on every save
 	@$(BIN)/python -c "import socket; socket.socket().connect_ex(('127.0.0.1', $(PORT))) and exit(0); exit(1)" \
@@ -20,6 +23,10 @@ site: .venv/site.stamp node_modules/.stamp    ## strict build into site/ (SITE_U
 	@[ -n "$(SITE_URL)" ] || echo "SITE_URL is unset: the site works anywhere, without canonical links, sitemap and copyable addresses."
 	@SITE_URL="$(SITE_URL)" $(BIN)/mkdocs build --strict
 
+offline: .venv/site.stamp node_modules/.stamp ## the whole site as dist/flash-attention-offline.zip, to open through any file server
+	@SITE_URL= $(BIN)/mkdocs build --quiet --strict --site-dir .cache/offline
+	@$(BIN)/python docs/hooks/core/archive.py .cache/offline dist/flash-attention-offline.zip
+
 test: .venv/test.stamp node_modules/.stamp browser   ## everything (ARGS= for pytest)
 	@$(BIN)/python -m pytest $(ARGS)
 
@@ -28,6 +35,36 @@ labs:       ## run the labs on this machine's GPU and write examples/results (LA
 
 compare:    ## two folders of results side by side (A=, B=, ARGS=--markdown)
 	@$(PYTHON) examples/run.py compare $(ARGS) "$(A)" "$(B)"
+
+# Each lab in a process of its own, so that an error of the GPU ends one lab and not those behind it.
+measure:    ## labs as the GPU runner does: one process each, LIMIT= seconds, into OUT=, what became of them in OUT/outcome.txt
+	@mkdir -p "$(OUT)" && : > "$(OUT)/outcome.txt"; bad=0; \
+	for lab in $${LAB:-$$($(PYTHON) examples/run.py --list)}; do \
+	  status=0; timeout --signal=INT --kill-after=30 $(LIMIT) $(PYTHON) examples/run.py --results "$(OUT)" $$lab || status=$$?; \
+	  case $$status in \
+	    0) said="measured";; 3) said="skipped: it cannot run on this machine";; 2) said="not started: no usable GPU"; bad=1;; \
+	    124|137) said="stopped after $(LIMIT) s; rows measured until then are kept"; bad=1;; \
+	    *) said="failed with status $$status; rows measured until then are kept"; bad=1;; \
+	  esac; echo "$$lab: $$said" | tee -a "$(OUT)/outcome.txt"; \
+	done; exit $$bad
+
+check-results: .venv/site.stamp               ## every committed result is complete
+	@$(BIN)/python .github/results.py check
+
+fetch-results: .venv/site.stamp
+	@$(BIN)/python .github/results.py fetch "$(OUT)" $(if $(RUN),--run $(RUN))
+
+take-results: .venv/site.stamp                ## put complete, newer results of FROM= into examples/results (CLAIMS=1: only if the pages' sentences hold)
+	@$(if $(CLAIMS),$(MAKE) --no-print-directory .venv/test.stamp && ,)$(BIN)/python .github/results.py take "$(FROM)" $(if $(CLAIMS),--claims)
+
+summary: .venv/site.stamp
+	@$(BIN)/python .github/results.py summary "$(FROM)"
+
+propose-results:
+	@.github/propose.sh "$(SUMMARY)"
+
+publish-now:
+	@gh workflow run publish.yml --ref main
 
 outputs: .venv/test.stamp                     ## write examples/outputs again from the files
 	@$(BIN)/python tests/outputs.py

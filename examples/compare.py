@@ -51,11 +51,16 @@ def cards(folder):
 
 def read_result(path):
     """One result, complete or not. Raises Problem, naming the file, for what is not a result."""
+    def refuse(name):
+        raise ValueError(f"{name} is not JSON")
+
     try:
-        result = json.loads(path.read_text("utf-8"))
+        result = json.loads(path.read_text("utf-8"), parse_constant=refuse)
         if not all(isinstance(row, dict) for row in result["rows"]):
             raise TypeError("a row is not an object")
-        result["machine"]["gpu"], result["software"]["torch"], result["source"]["sha256"], result["run"]["started"], result["run"]["status"]
+        result["machine"]["gpu"], result["software"]["torch"], result["source"]["sha256"], result["run"]["started"]
+        if result["run"]["status"] not in ("ok", "running", "failed"):
+            raise ValueError(f"run.status is {result['run']['status']!r}")
     except (ValueError, RecursionError, OSError, KeyError, TypeError, AttributeError) as error:
         raise Problem(f"{path} is no result: {type(error).__name__}: {' '.join(str(error).split())}") from None
     return result

@@ -153,7 +153,7 @@ def test_a_long_name_is_shown_where_it_differs(folders):
 
 
 @pytest.mark.parametrize("text, why", [
-    ("{", "no result: JSONDecodeError"), ('{"rows": [', "no result"), ("[]", "no result"), ('{"rows": [1]}', "a row is not an object"), ('{"rows": []}', "no result: KeyError: 'machine'"),
+    ("{", "no result: JSONDecodeError"), ('{"rows": [NaN]}', "NaN is not JSON"), ('{"rows": [', "no result"), ("[]", "no result"), ('{"rows": [1]}', "a row is not an object"), ('{"rows": []}', "no result: KeyError: 'machine'"),
 ], ids=str)
 def test_what_is_no_result_is_refused_by_name(tmp_path, text, why):
     (tmp_path / "x").mkdir()

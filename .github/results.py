@@ -1,0 +1,192 @@
+"""Results on their way from a GPU runner to the site. What the workflows do beyond the daily make targets, in one place.
+
+    results.py check                     every committed result is complete, and of a program that is there
+    results.py fetch OUT [--run ID]      the newest results-* artifact of each card, or those of one run, into OUT
+    results.py take FROM [--claims]      put the complete, newer results of FROM into examples/results
+    results.py summary FROM              what became of each lab and which rows moved, as Markdown
+
+A file that is not a whole result stops `take` before anything is copied. A run that stopped early (running, failed) is whole: it is
+named and left where it is. With --claims, results under which a sentence of the pages no longer holds are put back and named.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+TOP = pathlib.Path(__file__).resolve().parents[1]
+EXAMPLES = TOP / "examples"
+RESULTS = EXAMPLES / "results"
+sys.path[:0] = [str(TOP / "docs" / "hooks"), str(EXAMPLES)]
+sys.dont_write_bytecode = True
+LARGEST = 16 * 2**20   # bytes of one result
+
+import compare  # noqa: E402
+import run  # noqa: E402
+from core import results  # noqa: E402
+from core.errors import PageError  # noqa: E402
+
+
+class Stop(Exception):
+    """The message is the line to print; nothing has been changed."""
+
+
+def check():
+    """Print one line a result. Raises PageError for one that the build would refuse."""
+    found = results.load(RESULTS, EXAMPLES)
+    for (card, lab), result in found.items():
+        print(f"{card}/{lab}: {result['run']['started'][:10]}, commit {result['source']['commit'][:9]}" + (", measured before the last change of this program" if result["stale"] else ""))
+    print(f"{len(found)} results are complete.")
+
+
+def fetch(out, number=None):
+    """Download what `newest` names. No artifact is no error: then the site is built with the results that it has."""
+    where = f"repos/{os.environ['GITHUB_REPOSITORY']}/actions/{f'runs/{number}/' if number else ''}artifacts?per_page=100"
+    chosen = newest(json.loads(ask("gh", "api", where))["artifacts"])
+    for name, of in chosen.items():
+        ask("gh", "run", "download", str(of), "--name", name, "--dir", str(out / name))
+        print(f"{name} of run {of}")
+    if not chosen:
+        print("There is no artifact with results: the results of the repository stay.")
+
+
+def newest(artifacts):
+    """{name: run} of the newest artifact of each card that this repository's own main branch made, and no fork."""
+    found = {}
+    for one in sorted(artifacts, key=lambda one: one["created_at"], reverse=True):
+        made = one["workflow_run"]
+        own = made["head_branch"] == "main" and made["head_repository_id"] == made["repository_id"]
+        if own and not one["expired"] and re.fullmatch(r"results-[a-z0-9-]+", one["name"]):
+            found.setdefault(one["name"], made["id"])
+    return found
+
+
+def ask(*command):
+    done = subprocess.run(command, capture_output=True, text=True, cwd=TOP)
+    if done.returncode:
+        raise Stop(f"{' '.join(command[:3])} failed: {' '.join(done.stderr.split())}")
+    return done.stdout
+
+
+def whole(folder):
+    """{(card, lab): (path, result)} of every JSON file below `folder`. Raises Stop naming the first that is not a whole result."""
+    found = {}
+    for path in sorted(folder.rglob("*.json")):
+        card, name = path.parent.name, path.relative_to(folder).as_posix()
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST:
+            raise Stop(damaged(name, "it is no plain file of a result's size"))
+        if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", card) or not re.fullmatch(r"[a-z][a-z0-9_]*", path.stem):
+            raise Stop(damaged(name, "the path is not <gpu>/<lab>.json"))
+        try:
+            result = compare.read_result(path)
+        except compare.Problem as problem:
+            raise Stop(damaged(name, str(problem).split(": ", 1)[1])) from None
+        found[card, path.stem] = path, result
+    return found
+
+
+def damaged(name, why):
+    return f"{name} is damaged: {why}. Nothing was taken and nothing is published. Measure again (workflow measure), or delete that artifact."
+
+
+def take(folder, claims=False):
+    """See the top of this file."""
+    found = whole(folder)
+    complete = {key: value for key, value in found.items() if value[1]["run"]["status"] == "ok"}
+    with tempfile.TemporaryDirectory() as scratch:
+        scratch = pathlib.Path(scratch)
+        shutil.copy(RESULTS / "schema.json", scratch)
+        for (card, lab), (path, _) in complete.items():
+            (scratch / card).mkdir(exist_ok=True)
+            shutil.copyfile(path, scratch / card / f"{lab}.json")
+        try:
+            fresh = results.load(scratch, EXAMPLES)
+        except PageError as error:
+            raise Stop(damaged(*str(error).removeprefix("examples/results/").split(": ", 1))) from None
+        for (card, lab), new in fresh.items():
+            if run.slug(new["machine"]["gpu"]) != card:
+                raise Stop(damaged(f"{card}/{lab}.json", f"it was measured on {new['machine']['gpu']}"))
+        had, before, taken = results.load(RESULTS, EXAMPLES), {}, []
+        for (card, lab), (_, result) in found.items():
+            name, old, new = f"{card}/{lab}", had.get((card, lab)), fresh.get((card, lab))
+            if new is None:
+                print(f"{name}: {result['run']['status']} ({result['run'].get('error') or 'stopped early'}) after {len(result['rows'])} rows; they are kept in the artifact, the last complete result stays")
+            elif old and new["run"]["started"] <= old["run"]["started"]:
+                print(f"{name}: of {new['run']['started']}, not newer than the result that is there")
+            elif old and new["stale"] and not old["stale"]:
+                print(f"{name}: measured by an older version of the program than the result that is there")
+            else:
+                taken.append((card, lab))
+                print(f"{name}: taken, {len(new['rows'])} rows of {new['run']['started']}" + (", measured before the last change of this program" if new["stale"] else ""))
+        for card, lab in taken:
+            path = RESULTS / card / f"{lab}.json"
+            before[path] = path.read_bytes() if path.is_file() else None
+            path.parent.mkdir(exist_ok=True)
+            shutil.copyfile(scratch / card / f"{lab}.json", path)
+    if claims and taken and not hold():
+        for path, data in before.items():
+            if data is None:
+                path.unlink()
+            else:
+                path.write_bytes(data)
+        print("::warning::A sentence of the pages does not hold for the fresh results (above): the site keeps the last ones until their pull request is merged.")
+    elif not taken:
+        print("Nothing newer to take.")
+
+
+def hold():
+    """Whether the sentences that rest on results hold."""
+    return subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(TOP / "tests" / "test_claims.py")], cwd=TOP).returncode == 0
+
+
+def summary(folder):
+    """Markdown: the outcome of each lab, then the rows that moved."""
+    lines = ["# Measured again", ""]
+    for path in sorted(folder.rglob("outcome.txt")):
+        lines += [f"**{path.parent.name.removeprefix('results-')}**", "", *[f"- {line}" for line in path.read_text("utf-8").splitlines()], ""]
+    fresh = {}
+    for (card, lab), (_, result) in whole(folder).items():
+        fresh.setdefault(card, {})[lab] = result
+    if not fresh:
+        return "\n".join([*lines, "No lab gave a row."])
+    had = {card: labs for card, labs in compare.cards(RESULTS).items() if card in fresh}
+    for card, labs in fresh.items():
+        old = {lab: result for lab, result in had.get(card, {}).items() if lab in labs}
+        if old:
+            lines.append(compare.report({card: old}, {card: labs}, markdown=True)[0])
+        else:
+            lines.append(f"## {card}\n\nA new card: {', '.join(labs)}.\n")
+    return "\n".join([*lines, "A is the result in the repository, B the new one. A merged result is shown at the next publish; a sentence that no longer holds is named by `tests/test_claims.py`."])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("check")
+    commands.add_parser("fetch").add_argument("folder", type=pathlib.Path)
+    commands.choices["fetch"].add_argument("--run")
+    commands.add_parser("take").add_argument("folder", type=pathlib.Path)
+    commands.choices["take"].add_argument("--claims", action="store_true")
+    commands.add_parser("summary").add_argument("folder", type=pathlib.Path)
+    options = parser.parse_args()
+    try:
+        if options.command == "check":
+            check()
+        elif options.command == "fetch":
+            fetch(options.folder.resolve(), options.run)
+        elif options.command == "take":
+            take(options.folder, options.claims)
+        else:
+            print(summary(options.folder))
+    except (Stop, PageError, compare.Problem) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
