@@ -392,6 +392,12 @@ class Printed(io.StringIO):
         return super().write(text[:max(0, 2000 - self.tell())])
 
 
+class Problem(str):
+    """Why there is nothing to grade, and in which line."""
+
+    line = None
+
+
 def load(path, lang):
     """The names that a solution's file defines, or a text that says why there are none."""
     words, file = WORDS[lang], os.path.basename(path)
@@ -402,7 +408,9 @@ def load(path, lang):
     except FileNotFoundError as error:
         return words["missing"].format(file=error.filename)
     except SyntaxError as error:
-        return words["syntax"].format(file=file, line=error.lineno, error=error.msg)
+        problem = Problem(words["syntax"].format(file=file, line=error.lineno, error=error.msg))
+        problem.line = error.lineno
+        return problem
     except ModuleNotFoundError as error:
         return words["module"].format(module=error.name)
     except (Exception, SystemExit) as error:
@@ -431,7 +439,8 @@ def main(argv=None):
     if results and all(r.get("got") == words["unwritten"] for r in results):
         problem = f"{NAME}: {words['unwritten']}"
     if options.json:
-        print(json.dumps({"problem": problem, "seed": options.seed, "results": results, "printed": printed.getvalue()}))
+        line = getattr(names, "line", None)
+        print(json.dumps({"problem": problem, "line": line, "seed": options.seed, "results": results, "printed": printed.getvalue()}))
     elif problem:
         print(problem)
     else:

@@ -67,4 +67,33 @@ def run(options, context):
     )
 
 
-RENDERERS = {"run": (run, ["file"])}
+EXERCISE = {
+    "en": {"label": "Your solution of {}", "files": "On your own machine: {skeleton} (the skeleton) and {grader} (the grader), then {command}.", "progress": "Solutions are checked and kept in the browser, with scripts switched on; without them, the graders run on your own machine."},
+    "zh": {"label": "{} 的解答", "files": "在自己的机器上做：下载 {skeleton}（骨架）和 {grader}（评分程序），然后运行 {command}。", "progress": "开启脚本后，解答在浏览器里检查和保存；没有脚本时，可在自己的机器上运行评分程序。"},
+}
+
+
+def exercise(options, context):
+    """The skeleton in an editor, checked by its grader; without scripts both files are there to take, and the command."""
+    name, words = options["name"], EXERCISE[context.lang]
+    text = example(f"exercises/{name}_skeleton.py", context)
+    example(f"exercises/grade_{name}.py", context)
+    files = words["files"].format(
+        skeleton=f'<a href="{context.root}examples/exercises/{name}_skeleton.py" download="{name}.py">{name}.py</a>',
+        grader=f'<a href="{context.root}examples/exercises/grade_{name}.py" download>grade_{name}.py</a>',
+        command=f"<code>python grade_{name}.py {name}.py</code>",
+    )
+    return (
+        start("exercise", context, exercise=name)
+        + f'<div class="editor"><textarea readonly spellcheck="false" autocapitalize="off" autocomplete="off" wrap="off" rows="16" aria-label="{words["label"].format(name)}">{html.escape(text)}</textarea></div>'
+        + f'<p class="files">{files}</p></div>'
+    )
+
+
+def progress(options, context):
+    """How many exercises are solved in this browser."""
+    names = sorted(name.removeprefix("exercises/grade_").removesuffix(".py") for name in context.examples if name.startswith("exercises/grade_"))
+    return start("progress", context, names=" ".join(names)) + f'<p class="state">{EXERCISE[context.lang]["progress"]}</p></div>'
+
+
+RENDERERS = {"run": (run, ["file"]), "exercise": (exercise, ["name"]), "progress": (progress, [])}

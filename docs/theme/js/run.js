@@ -144,7 +144,7 @@ function printer(output, cut) {
 }
 
 /** Line numbers, indentation by Tab, Ctrl+Enter. */
-function editor(area, hint, submit) {
+export function editor(area, hint, submit) {
   const gutter = make("div", { className: "gutter" });
   gutter.setAttribute("aria-hidden", "true");
   area.before(gutter);
@@ -198,18 +198,18 @@ function editor(area, hint, submit) {
   };
 }
 
-function make(name, properties, ...children) {
+export function make(name, properties, ...children) {
   const element = Object.assign(document.createElement(name), properties);
   element.append(...children);
   return element;
 }
 
-function button(text, kind = "") { return make("button", { type: "button", textContent: text, className: kind }); }
+export function button(text, kind = "") { return make("button", { type: "button", textContent: text, className: kind }); }
 
-function read(key) { try { return localStorage.getItem(key); } catch { return null; } }
+export function read(key) { try { return localStorage.getItem(key); } catch { return null; } }
 
 /** Keep the text, or forget it where it is null; false where the browser does not keep anything. */
-function write(key, text) {
+export function write(key, text) {
   try {
     if (text === null) localStorage.removeItem(key); else localStorage.setItem(key, text);
     return true;
