@@ -264,3 +264,22 @@ def test_figure_stands_on_the_page(figure, value, page, lang):
     assert re.search(rf"(?<![\d.]){re.escape(figure)}(?![\d]|\.\d)", text), (
         f"'{figure}' does not stand on docs/{lang}/{page}.md: correct the page, or this table if the figure is gone from both languages"
     )
+
+
+QUOTED = {  # from a data sheet, a paper or PyTorch's rules; test_vllm_page and test_claims hold those that need more
+    "data sheets": {"4.8 TB/s", "1008 GB/s", "989 TFLOP/s", "165.2 TFLOP/s", "330 TFLOP/s"},
+    "papers, whose place the page names": {"106.6 µs", "2664 µs", "4592 µs", "740 TFLOP/s", "1613 TFLOP/s", "570 TFLOP/s", "661 TFLOP/s", "840 TFLOP/s"},
+    "the method, in docs/*/measured.md": {"0.06 ms", "0.1 ms", "100 ms"},
+    "the ceiling of matmul, rounded up; test_claims": {"800 TFLOP/s"},
+}
+
+
+@pytest.mark.parametrize("path", sorted(DOCS.glob("[ez][nh]/*.md")), ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_typed_time_or_rate_is_recomputed_or_quoted(path):
+    """Measured times and rates come from placeholders: a typed one is arithmetic (FIGURES) or somebody else's (QUOTED)."""
+    text = re.sub(r"(?ms)^\s*(`{3,})[^\n]*\n.*?^\s*\1\s*$|\{\{.*?\}\}", "", re.sub(r"[\u00a0\u202f]|&nbsp;", " ", path.read_text(encoding="utf-8")))
+    known = {figure for figure, _, page in FIGURES if page == path.stem}.union(*QUOTED.values())
+    for figure in re.findall(r"(?<![\w.])\d[\d,.]* ?(?:ms|µs|GB/s|TB/s|TFLOP/s)(?![A-Za-z/])", text):
+        number = re.match(r"[\d,.]+", figure)[0]
+        assert figure in known or number in {f for f, _, page in FIGURES if page == path.stem}, (
+            f"'{figure}' is typed: take it from a result with a placeholder, or add it to FIGURES or QUOTED")

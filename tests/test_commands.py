@@ -89,6 +89,24 @@ def test_node_too_old(clone):
     refused(make(*clone, "site"), "older than 20")
 
 
+def test_a_failing_test_or_site_fails_make_and_ci(clone):
+    """A red test is a red `make test` and a red .ci/run; the site is built strictly; CI asks for a browser."""
+    top, tools = with_packages(clone)
+    (top / ".venv/bin/python").unlink()
+    script(top / ".venv/bin", "python", f'echo "$CI" "$@" >> {top}/log; case "$*" in *pytest*) exit 1;; esac')
+    script(top / ".venv/bin", "mkdocs", f'echo mkdocs "$@" >> {top}/log; exit 1')
+    (top / "node_modules").mkdir()
+    for name in ("node_modules/.stamp", ".venv/test.stamp"):
+        (top / name).touch()
+    (tools / "dirname").symlink_to(shutil.which("dirname"))
+    shutil.copytree(TOP / ".ci", top / ".ci")
+    assert make(top, tools, "site").returncode != 0 and "mkdocs build --strict" in (top / "log").read_text()
+    assert make(top, tools, "test").returncode != 0
+    (top / "log").unlink()
+    assert subprocess.run([top / ".ci/run"], env={"PATH": str(tools), "HOME": str(top)}, capture_output=True).returncode != 0
+    assert (top / "log").read_text().splitlines()[-2:] == ["true tests/browser.py", "true -m pytest"]
+
+
 def test_port_taken(clone):
     with_packages(clone)
     (clone[0] / "node_modules").mkdir()

@@ -28,18 +28,26 @@ def test_run_plus_exempt_is_rendered(site):
     for path in PAGES:
         page = path.relative_to(TOP / "docs").with_suffix("")
         folder = page.parent if page.name == "index" else page
-        shown = len(re.findall(r'class="language-python[^"]*highlight', (site / folder / "index.html").read_text("utf-8")))
+        html = (site / folder / "index.html").read_text("utf-8")
+        shown = len(re.findall(r'class="language-python[^"]*highlight', html))
         exempt = [fence for fence in python(path) if fence.reason]
         run = sum(int(count) for count in re.findall(rf"^{re.escape(name(path))}: (\d+)$", collected, re.M))
         assert run + len(exempt) == shown, f"{name(path)}: {run} run + {len(exempt)} exempt, but {shown} Python blocks are on the page"
         for fence in exempt:
             print(f"  {name(path)}:{fence.line}: {fence.reason}")
+            assert re.search(rf'<p class="notest">[^<]*{re.escape(fence.reason)}', html), f"{name(path)}:{fence.line}: the page does not say why this is not run"
+
+
+def test_a_plain_pytest_runs_the_pages(request):
+    assert request.config.getini("testpaths") == ["tests", *(f"docs/{lang}" for lang in LANGUAGES)]
+    assert "--markdown-docs" in request.config.getini("addopts")
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name)
 def test_an_exemption_gives_its_reason(path):
     for fence in python(path):
-        assert fence.reason is None or len(fence.reason) >= 5, f"{name(path)}:{fence.line}: data-notest needs a reason that a reader understands"
+        reason = fence.reason
+        assert reason is None or len(reason) >= 5 and reason != "data-notest", f"{name(path)}:{fence.line}: data-notest needs a reason that a reader understands"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name)

@@ -38,6 +38,18 @@ def test_headings_have_explicit_ids_and_no_formula(name, lang):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_no_section_is_empty(name, lang):
+    lines = [line for line in re.sub(r"\A---\n.*?\n---\n", "", (TOP / "docs" / lang / name).read_text("utf-8"), flags=re.S).splitlines() if line.strip()]
+    fence, headings = False, []
+    for line in lines:
+        fence ^= bool(re.match(r"\s*```", line))
+        headings.append(0 if fence else len(m[1]) if (m := re.match(r"(#{1,6}) ", line)) else 0)
+    for line, level, below in zip(lines, headings, [*headings[1:], 1]):
+        assert not level or not below or below > level, f"{lang}/{name}: nothing stands under {line}"
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_bold_does_not_end_in_full_width_punctuation(name):
     """**词，**后 is bold in one Markdown and literal stars in another."""
     for line in prose(TOP / "docs" / "zh" / name):

@@ -129,6 +129,7 @@ def test_figures_wait_until_markdown_has_run():
     ("{{ lab.naive_mib[S] }}", "cannot read the filter"),
     ("{{ lab.peak_mib }} GiB", "'GiB' is written behind it"),
     ("{{ lab.peak_mib }} MB", "'MB' is written behind it"),
+    ("**{{ lab.peak_mib }}**&nbsp;MB", "'MB' is written behind it"),
     ("{{ lab.peak_mib | %d%q }}", "format"),
     ("{{ lab.peak_mib[S=1024 }}", "cannot read the placeholder"),
     ("{{ lab.output }}", "belongs inside"),

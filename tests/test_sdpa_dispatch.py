@@ -353,6 +353,8 @@ def test_measured_every_case_and_the_kernel_agrees_with_the_dispatcher(measured)
     for row in rows:
         assert (row["backend"] == "error") == (row["error"] is not None) == (row["kernel"] == "none")
         assert (row["reason"] is None) or "flash" not in (row["backend"], row["no_cudnn_backend"])
+        for prefix in ("", "no_cudnn_"):
+            assert row[prefix + "backend"] == "error" or lab.backend_of(row[prefix + "kernel"].split(" + ")) == row[prefix + "backend"], row["case"]
 
 
 def test_measured_only_math_makes_s_squared_per_head(measured):

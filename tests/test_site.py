@@ -8,30 +8,38 @@ import pytest
 from support import LANGUAGES, SITE_URL, TOP
 
 RESULT = "examples/results/nvidia-h200/flash_vs_naive_memory.json"
+CODE = ("code", "pre", "annotation", "textarea")
 
 
 class Document(html.parser.HTMLParser):
-    """ids, links (tag, attribute, address) and visible text of a page."""
+    """ids, links (tag, attribute, address), styles and scripts written into the page, what is nameless, and visible text of a page."""
 
     def __init__(self, text):
         super().__init__()
-        self.ids, self.links, self.text, self.hidden = [], [], [], 0
+        self.ids, self.links, self.text, self.prose, self.hidden, self.code, self.inline, self.nameless = [], [], [], [], 0, 0, [], []
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
         for name, value in attrs:
             if name == "id":
                 self.ids.append(value)
-            elif name in ("href", "src", "poster", "srcset") and value is not None:
+            elif name in ("href", "src", "poster", "srcset", "data", "xlink:href") and value is not None:
                 self.links.append((tag, name, value, dict(attrs).get("rel")))
+            elif name == "style":
+                self.inline.append(value)
+        if tag == "img" and not dict(attrs).get("alt"):
+            self.nameless.append(self.get_starttag_text())
         self.hidden += tag in ("script", "style")
+        self.code += tag in CODE
 
     def handle_endtag(self, tag):
         self.hidden -= tag in ("script", "style")
+        self.code -= tag in CODE
 
     def handle_data(self, data):
-        if not self.hidden:
-            self.text.append(data)
+        (self.inline if self.hidden else self.text).append(data)
+        if not self.hidden and not self.code:
+            self.prose.append(data)
 
 
 @pytest.fixture(scope="module")
@@ -79,14 +87,38 @@ def test_ids_are_unique_and_not_empty(documents):
 def test_nothing_is_loaded_from_another_host(site, documents):
     for name, document in documents.items():
         for tag, attribute, link, rel in document.links:
-            loads = attribute in ("src", "srcset", "poster") or (tag == "link" and rel != "canonical")
+            loads = tag != "a" and attribute != "href" or tag in ("link", "image", "use") and rel != "canonical"
             assert not (loads and re.match(r"(https?:)?//", link)), f"{name}: <{tag} {attribute}={link}> asks another host"
+        for text in document.inline:
+            assert not re.search(r"""(?:["'`(]|@import\s+)\s*(?:https?:)?//""", text), f"{name}: {text[:200]}"
     for path in [*site.rglob("*.css"), *site.rglob("*.svg")]:
         for address in re.findall(r"url\(\s*['\"]?([^)'\"]+)|@import\s+['\"]([^'\"]+)", path.read_text("utf-8")):
             address = next(filter(None, address))
             assert not re.match(r"(https?:)?//", address), f"{path.relative_to(site)}: {address}"
-    for path in (site / "en/js").glob("*.js"):
-        assert not re.search(r"https?://", path.read_text("utf-8")), path.name
+    for path in [*(site / "en/js").glob("*.js"), *(site / "js").glob("*.js")]:
+        assert not re.search(r"""https?://|["'`]//""", path.read_text("utf-8")), path.name
+
+
+def test_pages_say_their_language_and_title_and_name_their_pictures(site, documents):
+    for name, document in documents.items():
+        page = (site / name).read_text("utf-8")
+        lang = "zh" if name.startswith("zh/") and name != "zh/404.html" else "en"
+        assert re.search(rf'<html[^>]* lang="{lang}', page) and re.search(r"<title>\s*[^<\s]", page), f"{name}: language or title"
+        assert 'name="viewport"' in page and 'name="description"' in page, f"{name}: viewport or description"
+        assert not document.nameless, f"{name}: a picture without a name for those who do not see it: {document.nameless}"
+        for figure in re.findall(r'<figure class="(?:chart|drawing)".*?<svg([^>]*)>', page, re.S):
+            assert re.search(r'role="img"', figure) and re.search(r'aria-label(?:ledby)?="[^"]', figure), f"{name}: a figure without a name: {figure}"
+        for reference in re.findall(r'aria-labelledby="([^"]+)"', page):
+            assert set(reference.split()) <= set(document.ids), f"{name}: no element {reference}"
+        other = re.search(rf'<(?:text|title|desc|tspan)\b[^>]* lang="(?!{lang})[^>]*>', page)
+        assert not other, f"{name}: a drawing in another language: {other and other[0]}"
+
+
+def test_pages_with_a_formula_and_no_others_have_its_styles(site):
+    for path in site.rglob("*.html"):
+        page = path.read_text("utf-8")
+        assert ('class="math"' in page) == bool(re.search(r'<link[^>]*katex\.min\.css"', page)), path
+        assert page.count('class="math"') == page.count("<math ") and "katex-error" not in page and "#cc0000" not in page, path
 
 
 def test_no_raw_tex_placeholder_or_snippet_is_left(documents):
@@ -94,6 +126,8 @@ def test_no_raw_tex_placeholder_or_snippet_is_left(documents):
         text = "".join(document.text)
         for leftover in (r"\$\$", r"\\\[", r"\\\(", r"\{\{\s*\w+[.@]", r"--8<--", r"data-figure"):
             assert not re.search(leftover, text), f"{name}: {leftover} is left on the page"
+        raw = re.search(r".{0,30}(?:\$|\\[a-z]{2}|_\{).{0,30}", "".join(document.prose))
+        assert not raw, f"{name}: TeX is left on the page: {raw and raw[0]}"
 
 
 def test_every_formula_is_rendered_once_with_mathml(site):
@@ -109,6 +143,9 @@ def test_no_code_block_is_empty_and_each_example_is_served_byte_for_byte(site):
     for path in (TOP / "examples").rglob("*.py"):
         assert (site / path.relative_to(TOP)).read_bytes() == path.read_bytes()
         assert b"8<" not in path.read_bytes()
+    for lang in LANGUAGES:
+        page = (site / lang / "lesson/index.html").read_text("utf-8")
+        assert re.search(r'<a href="../../examples/online_softmax.py"[^>]* download[^>]*>online_softmax.py</a>', page), "a block's title leads to its file"
 
 
 def test_search_finds_what_readers_type(site):
@@ -190,6 +227,8 @@ def test_a_changed_program_shows_a_visible_mark(tree):
     assert tree.build().returncode == 0
     assert "measured before the last change" in tree.page("en/lesson/index.html")
     assert "程序在测量之后改动过" in tree.page("zh/lesson/index.html")
+    for lang, banner in {"en": "Programs changed after", "zh": "本页有程序在测量之后改动过"}.items():
+        assert banner in tree.page(f"{lang}/lesson/index.html"), f"{lang}: the banner above the page"
 
 
 def test_the_committed_results_are_those_of_the_committed_programs(site):

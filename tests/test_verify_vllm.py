@@ -320,6 +320,9 @@ def test_the_evidence_holds_and_explains_each_change(evidence):
         assert row[statements.PINNED]["holds"] and row[statements.PINNED]["file"], row["id"]
         newest, now = row["newest"], BY_ID[row["id"]].now
         assert newest["status"] in ("same", "moved", "changed") and newest["file"], row["id"]
+        pinned = row[statements.PINNED]
+        stays = (pinned["file"], pinned["line"]) == (newest["file"], newest["line"])
+        assert row["status"] == newest["status"] and (newest["status"] == "changed" or stays == (newest["status"] == "same")), row["id"]
         if newest["status"] == "changed":
             assert now and (newest["en"], newest["zh"], newest["found"]) == (now.en, now.zh, tool.plain(now.expect)), row["id"]
 

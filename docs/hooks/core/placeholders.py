@@ -308,7 +308,7 @@ def _unit(name):
 
 def _unit_behind(name, rest):
     unit = _unit(name)
-    follows = re.match(r"\s*(MiB|GiB|KiB|MB|GB/s|GB|kB|TB/s|TFLOP/s|GFLOP/s|ms|µs|us|s\b|%|bytes?|字节|B\b)", rest)
+    follows = re.match(r"(?:\s|&nbsp;|\*)*(MiB|GiB|KiB|MB|GB/s|GB|kB|TB/s|TFLOP/s|GFLOP/s|ms|µs|us|s\b|%|bytes?|字节|B\b)", rest)
     if unit and follows and follows[1] not in SHOWN_BYTES.get(name.rsplit("_", 1)[-1], (unit,)):
         raise PageError(f"'{name}' is in {unit}, but '{follows[1]}' is written behind it.")
 
