@@ -2,6 +2,7 @@
 import sys
 from pathlib import Path
 
+import outputs
 import pytest
 import torch
 
@@ -37,3 +38,7 @@ def test_figures_of_the_paper():
     """Section 3.1.3: 8.8e-5 in fp32 for degree 3 (here the coefficients have four digits), 3.9e-3 in bf16."""
     assert 8.7e-5 < lesson.largest_error(lesson.exp2) < 1.1e-4
     assert round(lesson.largest_error(lambda x: lesson.bf16(lesson.exp2(x))), 4) == 0.0039
+
+
+def test_output_is_what_the_file_prints():
+    assert outputs.capture("exp2_polynomial.txt") == (EXAMPLES / "outputs/exp2_polynomial.txt").read_text("utf-8"), "run `make outputs`"

@@ -115,6 +115,7 @@ def test_figures_wait_until_markdown_has_run():
     assert "<svg>" not in body
     placed = one.place_figures(body)
     assert "<svg>plan</svg>" in placed and "<svg>2 MiB ['S', 'naive_mib', 'flash_mib']</svg>" in placed and "Measured on" in placed
+    assert placed.index("<svg>plan") < placed.index("<svg>2 MiB"), "each in its own place"
 
 
 @pytest.mark.parametrize("written, complaint", [

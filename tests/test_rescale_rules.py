@@ -3,6 +3,7 @@ import sys
 from math import exp
 from pathlib import Path
 
+import outputs
 import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -51,3 +52,7 @@ def test_the_right_rules_keep_one_factor_for_both_sums():
         for rule in (rules.every_tile, rules.when_needed):
             base, factor_l, factor_o = rule(m, s_max)
             assert factor_l == factor_o == exp(m - base)
+
+
+def test_output_is_what_the_file_prints():
+    assert outputs.capture("rescale_rules.txt") == (EXAMPLES / "outputs/rescale_rules.txt").read_text("utf-8"), "run `make outputs`"
