@@ -58,6 +58,7 @@ def on_files(files, config):
     files.append(File.generated(config, "downloads/flash-attention-examples.zip", content=archive.pack(archive.examples(EXAMPLES, TOP / "LICENSE"), "flash-attention-examples")))
     shared |= {f"assets/katex/{name}": KATEX / "dist" / name for name in ["katex.min.css"]}
     shared |= {f"assets/katex/fonts/{path.name}": path for path in sorted((KATEX / "dist" / "fonts").glob("*.woff2"))}
+    shared["assets/py/online_trace.py"] = HERE / "core" / "online_trace.py"   # the page runs it on a reader's scores
     shared |= {f"assets/pyodide/{name}": PYODIDE / name for name in ["pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip"]}
     files.append(File.generated(config, "assets/pyodide/pyodide-lock.json", content=_no_packages((PYODIDE / "pyodide-lock.json").read_text("utf-8"))))
     for uri, path in shared.items():

@@ -3,8 +3,12 @@
 Pure: a renderer is a function (options, context) → HTML that teaches without scripts too. Add one to RENDERERS.
 """
 import html
+import json
+import re
+import types
 from dataclasses import dataclass, field
 
+from . import online_trace
 from .errors import PageError
 
 
@@ -39,7 +43,7 @@ def render(name, options, context):
     return renderer(options, context)
 
 
-def start(name, context, **data):
+def start(name, context, /, **data):
     """The opening tag of a widget that runs Python: docs/theme/js/python.js reads `data-root` and `data-bytes`."""
     attributes = {"widget": name, "root": context.root, "bytes": context.python, **data}
     written = "".join(f' data-{key}="{html.escape(str(value), quote=True)}"' for key, value in attributes.items())
@@ -65,6 +69,70 @@ def run(options, context):
         start("run", context, file=name)
         + f'<div class="editor"><textarea readonly spellcheck="false" autocapitalize="off" autocomplete="off" wrap="off" rows="16" aria-label="{label}">{html.escape(text)}</textarea></div></div>'
     )
+
+
+STEPS = [   # what lights up together: the part of the picture, the formula, the beginning of the line of code
+    ("init", r"(m, \ell, O) = (-\infty, 0, 0)", "m, l, o = -inf"),
+    ("load", r"k_j,\ v_j \quad (j \in T)", "tile = slice"),
+    ("scores", r"s_j = q \cdot k_j / \sqrt d", "s = scores(q, K[tile])"),
+    ("max", r"m_{\text{new}} = \max\bigl(m,\ \max_{j \in T} s_j\bigr)", "m_new = "),
+    ("rescale", r"\alpha = w(m, m_{\text{new}})", "rescale = "),
+    ("weights", r"p_j = w(s_j, m_{\text{new}})", "l_tile, o_tile = "),
+    ("l", r"\ell_{\text{new}} = \alpha\, \ell + \textstyle\sum_{j \in T} p_j", "l = rescale * l"),
+    ("o", r"O_{\text{new}} = \alpha\, O + \textstyle\sum_{j \in T} p_j\, v_j", "o = [rescale * "),
+    ("end", r"o = O / \ell", "return normalise(l, o)"),
+]
+STEPPER = {
+    "en": {"tile": "tile", "scores": "scores", "walk": "Keys reversed, tiles of two: every value of the walk"},
+    "zh": {"tile": "块", "scores": "分数", "walk": "key 逆序、每块两个：整个过程的数值"},
+}
+
+
+def stepper(options, context):
+    """Online softmax step by step. The values come from running the file; without scripts one walk stands there as a table."""
+    name, words = options["file"], STEPPER[context.lang]
+    lesson = types.ModuleType("example")
+    exec(compile(example(name, context), name, "exec"), lesson.__dict__)
+    try:
+        data = online_trace.example(lesson)
+    except AssertionError as error:
+        raise PageError(f"examples/{name}: {error}.") from None
+    except AttributeError as error:
+        raise PageError(f"the stepper runs examples/{name}, where '{error.name}' could not be located.") from None
+    formulas = context.tex([(tex, False) for _, tex, _ in STEPS])
+    rows = []
+    for (step, tex, code), answer in zip(STEPS, formulas):
+        if "error" in answer:
+            raise PageError(f"formula '{tex}': {answer['error']}")
+        line = code_line(name, context, code, step)
+        rows.append(
+            f'<li data-step="{step}"><var class="math" data-search-exclude>{answer["html"]}</var> '
+            f'<code><span class="line">{line[0]}</span>{html.escape(line[1], quote=False)}</code></li>'
+        )
+    shown = next(walk for walk in data["reversed"]["walks"] if walk["block"] == 2)
+    table = "".join(
+        f"<tr><td>{n}</td><td>{', '.join(f'{s:.3f}' for s in tile['s'])}</td><td>{tile['m']:.3f}</td><td>{tile['rescale']:.6f}</td><td>{tile['l']:.6f}</td></tr>"
+        for n, tile in enumerate(shown["tiles"])
+    )
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
+    return (
+        start("stepper", context, file=name)
+        + f'<ol class="steps">{"".join(rows)}</ol>'
+        + f'<table class="walk"><caption>{words["walk"]}</caption><thead><tr><th>{words["tile"]}</th><th>{words["scores"]}</th><th>m</th><th>α</th><th>ℓ</th></tr></thead><tbody>{table}</tbody></table>'
+        + f'<script type="application/json">{text}</script></div>'
+    )
+
+
+def code_line(name, context, beginning, step):
+    """(number, text) of the file's one line that begins so; two functions end with the same line, the stream's is the last that returns."""
+    lines = [(n, line.strip()) for n, line in enumerate(context.examples[name].split("\n"), 1) if line.strip().startswith(beginning)]
+    if step == "end":
+        start_of = next((n for n, line in enumerate(context.examples[name].split("\n"), 1) if line.startswith("def online_attention")), 0)
+        lines = [found for found in lines if found[0] > start_of][:1]
+    if len(lines) != 1:
+        raise PageError(f"examples/{name} has {len(lines)} lines that begin with '{beginning}': the stepper needs one (docs/hooks/core/widgets.py).")
+    number, line = lines[0]
+    return number, re.sub(r"\s{2,}#.*", "", line)
 
 
 EXERCISE = {
@@ -96,4 +164,4 @@ def progress(options, context):
     return start("progress", context, names=" ".join(names)) + f'<p class="state">{EXERCISE[context.lang]["progress"]}</p></div>'
 
 
-RENDERERS = {"run": (run, ["file"]), "exercise": (exercise, ["name"]), "progress": (progress, [])}
+RENDERERS = {"run": (run, ["file"]), "stepper": (stepper, ["file"]), "exercise": (exercise, ["name"]), "progress": (progress, [])}

@@ -19,7 +19,8 @@ def run_file(name, argv):
     module = type(sys)("__main__")
     module.__file__ = name
     sys.modules["__main__"], sys.argv = module, [name, *argv]
-    sys.path[0:1] = [""] if sys.path[:1] != [""] else sys.path[0:1]
+    if "" not in sys.path:
+        sys.path.insert(0, "")
     try:
         try:
             with open(name, "rb") as file:
