@@ -1,6 +1,7 @@
 """make's targets say in one line what is wrong and what to do; the server rebuilds on every kind of edit."""
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -105,6 +106,19 @@ def test_a_failing_test_or_site_fails_make_and_ci(clone):
     (top / "log").unlink()
     assert subprocess.run([top / ".ci/run"], env={"PATH": str(tools), "HOME": str(top)}, capture_output=True).returncode != 0
     assert (top / "log").read_text().splitlines()[-2:] == ["true tests/browser.py", "true -m pytest"]
+
+
+def test_the_check_runs_both_commands_and_nothing_softens_them():
+    text = (TOP / ".github/workflows/check.yml").read_text("utf-8")
+    commands = re.findall(r"^ *- run: (.*)$", text, re.M)
+    assert "make test" in commands and "make site" in commands and "continue-on-error" not in text, commands
+
+
+@pytest.mark.parametrize("ci, said", [("true", "1 error"), ("", "1 skipped")])
+def test_a_missing_browser_is_red_in_ci_and_a_line_elsewhere(tmp_path, ci, said):
+    run = subprocess.run([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "tests/test_browser.py", "-k", "root_page"], cwd=TOP, capture_output=True, text=True,
+                         env={"PATH": str(tmp_path), "HOME": str(tmp_path), "PLAYWRIGHT_BROWSERS_PATH": str(tmp_path), "CI": ci, "PYTHONDONTWRITEBYTECODE": "1"})
+    assert said in run.stdout and (run.returncode != 0) == bool(ci), run.stdout + run.stderr
 
 
 def test_port_taken(clone):

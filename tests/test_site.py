@@ -78,6 +78,14 @@ def test_internal_links_and_anchors_resolve_wherever_the_site_is_served(site, do
     assert not wrong, "\n".join(wrong)
 
 
+def test_what_others_made_is_named_with_its_licence(site):
+    notices = (TOP / "THIRD-PARTY.md").read_text("utf-8")
+    for folder in {path.name for path in site.glob("assets/*") if path.is_dir()} - {"images"}:
+        assert f"`assets/{folder}" in notices, f"THIRD-PARTY.md does not say whose assets/{folder} is"
+    for package in json.loads((TOP / "package.json").read_text("utf-8"))["dependencies"]:
+        assert package in notices.lower(), package
+
+
 def test_ids_are_unique_and_not_empty(documents):
     for name, document in documents.items():
         twice = {i for i in document.ids if document.ids.count(i) > 1}
