@@ -151,7 +151,7 @@ def test_the_grader_runs_alone(name, folder):
     shutil.copy(FOLDER / f"{name}_skeleton.py", folder / f"{name}.py")
     assert command(folder, f"grade_{name}.py") == (1, f"{name}: not written yet\n")
     assert command(folder, f"grade_{name}.py", "--lang", "zh") == (1, f"{name}: 还没有写\n")
-    (folder / f"{name}.py").write_text(f"def {name}(*args):\n    print('here')\n    return 1 / 0\n", "utf-8")
+    (folder / f"{name}.py").write_text(f"def {name}(*args, **named):\n    print('here')\n    return 1 / 0\n", "utf-8")
     status, said = command(folder, f"grade_{name}.py", "--seed", "7")
     assert status == 1 and "FAIL" in said and "ZeroDivisionError" in said and "line 3: return 1 / 0" in said and "--seed 7" in said and "here" in said, said
     status, said = command(folder, f"grade_{name}.py", LC_ALL="zh_CN.UTF-8")

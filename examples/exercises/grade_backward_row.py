@@ -1,0 +1,410 @@
+"""Grader of the exercise backward_row: which property fails, on which input, what was expected, what came.
+
+    python grade_backward_row.py my_solution.py [--lang en|zh] [--seed N] [--seconds 20] [--json]
+
+Exit status: 0 every property holds · 1 one does not · 2 nothing to grade (no file, no Python, no function) · 3 no end in time.
+Inputs are drawn afresh at each run, --seed repeats a run. Standard library only; the same file grades in the browser.
+"""
+
+import argparse
+import contextlib
+import gc
+import io
+import json
+import linecache
+import os
+import sys
+import threading
+import traceback
+import tracemalloc
+from copy import deepcopy
+from decimal import Decimal
+from math import inf, isclose, isfinite, isnan, nan
+from random import Random, SystemRandom
+
+NAME = "backward_row"
+
+
+class Rows(list):
+    """Rows that count how many of them are read."""
+
+    read = 0
+
+    def __getitem__(self, item):
+        self.read += len(range(*item.indices(len(self)))) if isinstance(item, slice) else 1
+        return super().__getitem__(item)
+
+    def __iter__(self):
+        for i in range(len(self)):
+            yield self[i]
+
+
+def one_key(solve, random):
+    solve.expect(*case(random, [draw(random)]))
+
+
+def few_keys(solve, random):
+    for S in (2, 2, 3, 4):
+        solve.expect(*case(random, [draw(random) for _ in range(S)]))
+
+
+def equal_values(solve, random):
+    """Where all values are the same the weights do not matter: dq and dK are zero."""
+    for S in (2, 3):
+        v = [draw(random), draw(random)]
+        solve.expect(*case(random, [draw(random) for _ in range(S)], V=[v] * S))
+
+
+def one_direction(solve, random):
+    """do = e_c picks one column of the values."""
+    for c in (0, 1):
+        solve.expect(*case(random, [draw(random) for _ in range(3)], do=[float(i == c) for i in range(2)]))
+
+
+def large_scores(solve, random):
+    for base in (800.0, 2000.0, -800.0, -2000.0):
+        solve.expect(*case(random, [draw(random) for _ in range(3)], base=base))
+
+
+def one_key_has_all_the_weight(solve, random):
+    solve.expect(*case(random, [0.0, 900.0, 0.0]))
+
+
+def scale(solve, random):
+    for d in (4, 9, 3):
+        q, K = [draw(random) for _ in range(d)], [[draw(random) for _ in range(d)] for _ in range(3)]
+        V, do = [[draw(random), draw(random)] for _ in K], [draw(random), draw(random)]
+        solve.expect(*backward(q, K, V, do))
+
+
+def width(solve, random):
+    for d_v in (1, 3, 5):
+        solve.expect(*case(random, [draw(random) for _ in range(2)], d_v=d_v))
+
+
+def not_a_number(solve, random):
+    args, (dq, dK, dV) = case(random, [draw(random) for _ in range(3)])
+    solve.expect((*args[:5], [nan, args[5][1]]), ([nan], [[nan]] * 3, [[nan, v[1]] for v in dV]))
+
+
+def each_row_is_read_once(solve, random):
+    (q, K, V, *rest), _ = case(random, [draw(random) for _ in range(5)])
+    K, V = Rows(K), Rows(V)
+    given = f"{NAME}({written((q, list(K), list(V), *rest))})"
+    K.read = V.read = 0
+    try:
+        solve(q, K, V, *rest)
+    except (Exception, SystemExit) as error:
+        raise Wrong(given, "K 5, V 5", solve.explain(error)) from None
+    if K.read > 5 + 1 or V.read > 5 + 1:                                        # one more may be asked for its width
+        raise Wrong(given, "K 5, V 5", f"K {K.read}, V {V.read}")
+
+
+def untouched(solve, random):
+    solve.expect_untouched(case(random, [draw(random) for _ in range(3)])[0])
+
+
+PROPERTIES = (
+    one_key, few_keys, equal_values, one_direction, large_scores, one_key_has_all_the_weight, scale, width, not_a_number, each_row_is_read_once, untouched,
+)
+TEXTS = {
+    "one_key": {
+        "en": ("One key: its weight is 1 and cannot change", "With one key o = v whatever the score is. What must dq and dK be?"),
+        "zh": ("只有一个 key：权重是 1，不会变", "只有一个 key 时，不论分数是多少，o = v。dq 和 dK 应是什么？")},
+    "few_keys": {
+        "en": ("A few keys: the derivative by its definition", "Work two keys by hand: p, then dp = do · v, then ds, then dq, dK and dV."),
+        "zh": ("几个 key：与导数的定义一致", "用两个 key 手算：先 p，再 dp = do · v，再 ds，最后 dq、dK 和 dV。")},
+    "equal_values": {
+        "en": ("Equal values: no score matters, dq and dK vanish", "All dp_j are equal then. What is the sum of p_i dp_i, and what is left of ds?"),
+        "zh": ("value 都相等：分数不起作用，dq 和 dK 为零", "这时所有 dp_j 相等。p_i dp_i 之和是多少，ds 还剩什么？")},
+    "one_direction": {
+        "en": ("do picks one column", "Then dp_j is that column of v_j, and the sum over keys is the same column of o."),
+        "zh": ("do 只取一列", "这时 dp_j 就是 v_j 的那一列，对 key 的和就是 o 的同一列。")},
+    "large_scores": {
+        "en": ("Large scores neither overflow nor vanish", "p_j is e^s_j divided by the sum. lse is the logarithm of that sum: one exponential does it."),
+        "zh": ("分数很大或很小都不出错", "p_j 是 e^s_j 除以总和，而 lse 是总和的对数：一次指数就够了。")},
+    "one_key_has_all_the_weight": {
+        "en": ("One key has all the weight", "The other weights are 0 and so are their gradients."),
+        "zh": ("权重全在一个 key 上", "其余的权重是 0，梯度也是 0。")},
+    "scale": {
+        "en": ("The root of d, in the scores and in both gradients", "s has the factor 1/sqrt(d). What does the derivative of s by q look like, and by k?"),
+        "zh": ("根号 d：分数里有，两个梯度里也有", "s 带着系数 1/sqrt(d)。s 对 q 的导数是什么样，对 k 呢？")},
+    "width": {
+        "en": ("Any number of columns in V", "A row of dV is as long as do, a row of dK as long as q."),
+        "zh": ("V 的列数任意", "dV 的一行与 do 等长，dK 的一行与 q 等长。")},
+    "not_a_number": {
+        "en": ("A NaN in do is not swallowed", "It reaches dq, dK and its own column of dV, and not the other columns."),
+        "zh": ("do 里的 NaN 不会被吞掉", "它会进入 dq、dK 和 dV 中自己那一列，不会进入别的列。")},
+    "each_row_is_read_once": {
+        "en": ("Each row of K and V is read once", "The sum over all keys is known before the first key: which two of the arguments give it? The count is of rows read: K, V."),
+        "zh": ("K、V 的每一行只读一次", "对全部 key 的那个和，在第一个 key 之前就知道：用哪两个参数能算出来？这里数的是读了几行：K、V。")},
+    "untouched": {
+        "en": ("The arguments stay as they are", "Changing a list of the caller changes the caller's data."),
+        "zh": ("参数保持原样", "改动调用者的列表，就改了调用者的数据。")},
+}
+
+
+def draw(random):
+    return round(random.uniform(-2, 2), 1)
+
+
+def case(random, offsets, base=0.0, d_v=2, V=None, do=None):
+    """(arguments, expected) with d = 1, q = 1.0 and the scores base + offsets."""
+    V = V or [[draw(random) for _ in range(d_v)] for _ in offsets]
+    return backward([1.0], [[base + x] for x in offsets], V, do or [draw(random) for _ in V[0]])
+
+
+def backward(q, K, V, do):
+    """((q, K, V, o, lse, do), (dq, dK, dV)) by the chain rule with the whole Jacobian of softmax, in wide decimals."""
+    root = Decimal(len(q)).sqrt()
+    exact = lambda rows: [[Decimal(x) for x in row] for row in rows]
+    (q_, do_), K_, V_ = exact([q, do]), exact(K), exact(V)
+    weights = [(sum(a * b for a, b in zip(q_, k)) / root).exp() for k in K_]
+    total, keys = sum(weights), range(len(K))
+    p = [w / total for w in weights]
+    o = [sum(p[j] * V_[j][c] for j in keys) for c in range(len(do))]
+    into = [sum(a * b for a, b in zip(do_, v)) for v in V_]
+    ds = [sum(into[i] * p[i] * ((i == j) - p[j]) for i in keys) for j in keys]
+    dq = [float(sum(ds[j] * K_[j][c] for j in keys) / root) for c in range(len(q))]
+    dK = [[float(ds[j] * x / root) for x in q_] for j in keys]
+    dV = [[float(p[j] * x) for x in do_] for j in keys]
+    return (q, K, V, [float(x) for x in o], float(total.ln()), do), (dq, dK, dV)
+
+
+def call(function, args):
+    return function(*args)
+
+
+def written(args):
+    return ", ".join(map(shown, args))
+
+
+# From here on every grader is the same, to the byte: how a property is tried, what is said, the command line.
+
+WORDS = {
+    "en": {
+        "unwritten": "not written yet",
+        "raised": "{error} (line {line}: {code})",
+        "module": "The module {module} is not needed here, and a browser has none: the standard library is enough.",
+        "nothing": "There is no function {name} in {file}.",
+        "syntax": "{file} is not Python yet. Line {line}: {error}",
+        "failing": "{file} fails before anything is called: {error}",
+        "missing": "There is no file {file}.",
+        "input": "input", "expected": "expected", "got": "got", "hint": "hint", "ok": "ok", "no": "FAIL",
+        "count": "{passed} of {all} properties hold. The same inputs again: --seed {seed}",
+        "late": "No end after {seconds} seconds. Is there a loop that never ends?",
+        "changed": "changed to {now}", "same": "the same as before the call",
+        "memory": "{function} with S = 3000 against S = 300", "flat": "no more memory for more keys", "grown": "{bytes} bytes more",
+    },
+    "zh": {
+        "unwritten": "还没有写",
+        "raised": "{error}（第 {line} 行：{code}）",
+        "module": "这里用不到模块 {module}，浏览器里也没有它：标准库就够了。",
+        "nothing": "{file} 里没有函数 {name}。",
+        "syntax": "{file} 还不是合法的 Python。第 {line} 行：{error}",
+        "failing": "还没有调用任何函数，{file} 就出错了：{error}",
+        "missing": "没有文件 {file}。",
+        "input": "输入", "expected": "应得", "got": "实得", "hint": "提示", "ok": "通过", "no": "不通过",
+        "count": "{all} 条性质中有 {passed} 条成立。用同样的输入再来一次：--seed {seed}",
+        "late": "{seconds} 秒后仍未结束。是不是有一个永不结束的循环？",
+        "changed": "变成了 {now}", "same": "与调用之前相同",
+        "memory": "{function}，S = 3000 与 S = 300 相比", "flat": "key 变多，内存不变多", "grown": "多了 {bytes} 字节",
+    },
+}
+
+
+def grade(solution, lang="en", seed=None):
+    """Try every property on inputs drawn afresh; nothing of a solution is in what is said.
+
+    solution: the function, or the module or dict that holds it. lang: "en" or "zh". seed repeats the inputs of a run.
+    Returns one dict a property: property, title, passed; if it fails also input, expected, got, hint.
+    Raises LookupError when solution has no such function.
+    """
+    names = solution if isinstance(solution, dict) else vars(solution) if hasattr(solution, "__dict__") else {}
+    function = solution if callable(solution) else names.get(NAME)
+    if not callable(function):
+        raise LookupError(WORDS[lang]["nothing"].format(name=NAME, file=names.get("__file__", "?")))
+    solve, random, results = Solution(function, WORDS[lang]), Random(seed), []
+    for attempt in PROPERTIES:
+        title, hint = TEXTS[attempt.__name__][lang]
+        result = {"property": attempt.__name__, "title": title, "passed": True}
+        try:
+            attempt(solve, random)
+        except Wrong as wrong:
+            given, expected, got = wrong.args
+            result |= {"passed": False, "input": given, "expected": expected, "got": got, "hint": hint}
+        results.append(result)
+    return results
+
+
+class Wrong(Exception):
+    """A property does not hold: (input, expected, got), as text."""
+
+
+class Solution:
+    """The reader's function: called with copies; what it raises becomes a text that names the reader's line."""
+
+    def __init__(self, function, words):
+        self.function, self.words = function, words
+
+    def __call__(self, *args):
+        return call(self.function, args)
+
+    def expect(self, args, expected):
+        """Raise Wrong unless the function gives `expected` for `args`."""
+        args = deepcopy(args)
+        given = f"{NAME}({written(args)})"
+        try:
+            got = self(*args)
+        except (Exception, SystemExit) as error:
+            raise Wrong(given, shown(expected), self.explain(error)) from None
+        if not agrees(got, expected):
+            texts = shown(expected), shown(got)
+            raise Wrong(given, *(texts if texts[0] != texts[1] else (repr(expected), cut(repr(got)))))
+
+    def expect_untouched(self, args):
+        """Raise Wrong if the function changes what it was given."""
+        given, before = f"{NAME}({written(args)})", repr(args)
+        try:
+            self(*args)
+        except (Exception, SystemExit) as error:
+            raise Wrong(given, self.words["same"], self.explain(error)) from None
+        if repr(args) != before:
+            raise Wrong(given, self.words["same"], self.words["changed"].format(now=written(args)))
+
+    def expect_flat(self, make):
+        """Raise Wrong if memory grows with the number of keys; make(S) gives the arguments."""
+        def peak(args):
+            tracemalloc.start()
+            try:
+                self(*args)
+                return tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+
+        given, few, many = self.words["memory"].format(function=NAME), make(300), make(3000)
+        gc.disable()                                                            # a collection would empty the interpreter's stores
+        try:
+            self(*many)                                                         # of freed objects, which this call fills
+            grown = peak(many) - peak(few)
+        except (Exception, SystemExit) as error:
+            raise Wrong(given, self.words["flat"], self.explain(error)) from None
+        finally:
+            gc.enable()
+        if grown > 8192:
+            raise Wrong(given, self.words["flat"], self.words["grown"].format(bytes=grown))
+
+    def explain(self, error):
+        if isinstance(error, NotImplementedError):
+            return self.words["unwritten"]
+        file = self.function.__code__.co_filename if hasattr(self.function, "__code__") else ""
+        text = cut(f"{type(error).__name__}: {error}".removesuffix(": "))
+        lines = [n for frame, n in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+        if not lines:
+            return text
+        return self.words["raised"].format(error=text, line=lines[-1], code=linecache.getline(file, lines[-1]).strip())
+
+
+def agrees(got, expected):
+    """Equal up to rounding; lists and tuples entry by entry; NaN for NaN."""
+    if isinstance(expected, (list, tuple)):
+        return isinstance(got, (list, tuple)) and len(got) == len(expected) and all(map(agrees, got, expected))
+    if isinstance(got, bool) or not isinstance(got, (int, float)):
+        return False
+    return isnan(got) if isnan(expected) else isclose(got, expected, rel_tol=1e-9, abs_tol=1e-9)
+
+
+def shown(x):
+    """A value with six digits; lists and tuples as Python writes them."""
+    if isinstance(x, float):
+        return f"{x:.1f}" if isfinite(x) and x == int(x) and abs(x) < 1e6 else f"{x:.6g}"
+    if isinstance(x, (list, tuple)) and len(x) <= 50:
+        inner = ", ".join(map(shown, x))
+        return f"[{inner}]" if isinstance(x, list) else f"({inner})"
+    return cut(repr(x))
+
+
+def cut(text, length=300):
+    return text if len(text) <= length else text[:length] + " …"
+
+
+class Printed(io.StringIO):
+    """Keeps the first of what a solution prints: endless printing fills no memory."""
+
+    def write(self, text):
+        return super().write(text[:max(0, 2000 - self.tell())])
+
+
+class Problem(str):
+    """Why there is nothing to grade, and in which line."""
+
+    line = None
+
+
+def load(path, lang):
+    """The names that a solution's file defines, or a text that says why there are none."""
+    words, file = WORDS[lang], os.path.basename(path)
+    names = {"__name__": "solution", "__file__": path}
+    try:
+        with open(path, encoding="utf-8-sig") as text:
+            exec(compile(text.read(), path, "exec"), names)
+    except FileNotFoundError as error:
+        return words["missing"].format(file=error.filename)
+    except SyntaxError as error:
+        problem = Problem(words["syntax"].format(file=file, line=error.lineno, error=error.msg))
+        problem.line = error.lineno
+        return problem
+    except ModuleNotFoundError as error:
+        return words["module"].format(module=error.name)
+    except (Exception, SystemExit) as error:
+        return words["failing"].format(file=file, error=cut(f"{type(error).__name__}: {error}"))
+    return names if callable(names.get(NAME)) else words["nothing"].format(name=NAME, file=file)
+
+
+def main(argv=None):
+    system = os.environ.get("LC_ALL") or os.environ.get("LANG") or ""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("solution", nargs="?", default=f"{NAME}.py")
+    parser.add_argument("--lang", choices=list(WORDS), default="zh" if system.startswith("zh") else "en")
+    parser.add_argument("--seed", type=int, default=SystemRandom().randrange(10**6))
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--json", action="store_true", help="one line of JSON, for programs")
+    options = parser.parse_args(argv)
+    words, printed = WORDS[options.lang], Printed()
+    if not options.json:                                                        # a program that asks for JSON stops us itself
+        watch = threading.Timer(options.seconds, late, [words["late"].format(seconds=f"{options.seconds:g}")])
+        watch.daemon = True
+        watch.start()
+    with contextlib.redirect_stdout(printed):
+        names = load(options.solution, options.lang)
+        results = grade(names, options.lang, options.seed) if isinstance(names, dict) else []
+    problem = names if isinstance(names, str) else ""
+    if results and all(r.get("got") == words["unwritten"] for r in results):
+        problem = f"{NAME}: {words['unwritten']}"
+    if options.json:
+        line = getattr(names, "line", None)
+        print(json.dumps({"problem": problem, "line": line, "seed": options.seed, "results": results, "printed": printed.getvalue()}))
+    elif problem:
+        print(problem)
+    else:
+        report(results, words, options.seed, printed.getvalue())
+    return 2 if isinstance(names, str) else 0 if all(r["passed"] for r in results) else 1
+
+
+def late(message):
+    print(message, file=sys.__stdout__, flush=True)
+    os._exit(3)
+
+
+def report(results, words, seed, printed):
+    if printed:
+        print(printed.rstrip("\n") + "\n")
+    for result in results:
+        print(f"{words['ok' if result['passed'] else 'no']:4}  {result['title']}")
+        for key in [] if result["passed"] else ["input", "expected", "got", "hint"]:
+            print(f"        {words[key]}: {result[key]}")
+    print(words["count"].format(passed=sum(r["passed"] for r in results), all=len(results), seed=seed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

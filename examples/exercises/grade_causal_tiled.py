@@ -1,0 +1,456 @@
+"""Grader of the exercise causal_tiled: which property fails, on which input, what was expected, what came.
+
+    python grade_causal_tiled.py my_solution.py [--lang en|zh] [--seed N] [--seconds 20] [--json]
+
+Exit status: 0 every property holds · 1 one does not · 2 nothing to grade (no file, no Python, no function) · 3 no end in time.
+Inputs are drawn afresh at each run, --seed repeats a run. Standard library only; the same file grades in the browser.
+"""
+
+import argparse
+import contextlib
+import gc
+import io
+import json
+import linecache
+import os
+import sys
+import threading
+import traceback
+import tracemalloc
+from copy import deepcopy
+from decimal import Decimal
+from math import inf, isclose, isfinite, isnan, nan
+from random import Random, SystemRandom
+
+NAME = "causal_tiled"
+
+
+class Counted(float):
+    """An entry of K that counts the products it is in."""
+
+    products = 0
+
+    def __mul__(self, other):
+        Counted.products += 1
+        return float(self) * float(other)
+
+    __rmul__ = __mul__
+
+
+def as_many_queries_as_keys(solve, random):
+    for S in (1, 2, 3, 4, 5):
+        solve.expect(*case(random, S, S))
+
+
+def first_query_sees_one_key(solve, random):
+    for S in (2, 3):
+        solve.expect(*case(random, S, S, Br=S, Bc=S))
+
+
+def fewer_queries_than_keys(solve, random):
+    for S_q, S_kv in ((1, 2), (1, 3), (2, 3), (2, 5), (3, 4)):
+        solve.expect(*case(random, S_q, S_kv))
+
+
+def more_queries_than_keys(solve, random):
+    for S_q, S_kv in ((2, 1), (3, 1), (4, 2), (5, 3)):
+        solve.expect(*case(random, S_q, S_kv))
+        solve.expect(*case(random, S_q, S_kv, Br=1, Bc=3))
+
+
+def any_tiles(solve, random):
+    for S, Br, Bc in ((3, 2, 1), (3, 1, 2), (4, 3, 2), (5, 2, 3), (5, 4, 4), (4, 9, 9), (5, 3, 1)):
+        solve.expect(*case(random, S, S, Br=Br, Bc=Bc))
+
+
+def rising(solve, random):
+    for Br, Bc in ((1, 1), (2, 1), (2, 2)):
+        s = [draw(random)]
+        while len(s) < 5:
+            s.append(round(s[-1] + random.uniform(0.3, 1), 1))
+        solve.expect(*case(random, 5, 5, s, Br=Br, Bc=Bc))
+
+
+def large_scores(solve, random):
+    solve.expect(*case(random, 3, 3, [900.0, 901.0, 900.5]))
+    for s in ([-1e4, 0.0, 1e4], [1e4, 0.0, -1e4]):
+        solve.expect(*case(random, 3, 3, s, Bc=1))
+
+
+def far_below_zero(solve, random):
+    solve.expect(*case(random, 3, 3, [-1000.0, -1001.0, -999.5]))
+    for low in (-1e10, -1e300):
+        (Q, K, V, *tiles), expected = case(random, 2, 2, [0.0, 0.0])
+        solve.expect((Q, [[low], [low]], V, *tiles), expected)
+
+
+def scale(solve, random):
+    for d in (4, 9, 3):
+        Q, K, V = ([[draw(random) for _ in range(n)] for _ in range(3)] for n in (d, d, 2))
+        expected = [mean([score(Q[i], K[j]) for j in range(i + 1)], V[: i + 1]) for i in range(3)]
+        solve.expect((Q, K, V, 2, 2), expected)
+
+
+def width(solve, random):
+    for d_v in (1, 3, 5):
+        solve.expect(*case(random, 3, 3, d_v=d_v))
+
+
+def not_a_number(solve, random):
+    for S_q, S_kv, j in ((3, 3, 0), (3, 3, 1), (2, 4, 1)):
+        s = [draw(random) for _ in range(S_kv)]
+        s[j] = nan
+        for Bc in (1, 2):
+            solve.expect(*case(random, S_q, S_kv, s, Bc=Bc))
+
+
+def unseen_junk(solve, random):
+    for S, Br, Bc in ((3, 3, 3), (4, 2, 2), (4, 4, 2)):
+        (Q, K, V, *_), expected = case(random, S, S)
+        K[S - 1], V[S - 1] = [random.choice([nan, inf])], [nan, inf]
+        solve.expect((Q, K, V, Br, Bc), [*expected[:-1], [nan, nan]])
+
+
+def unseen_tiles_are_skipped(solve, random):
+    """Counts products with entries of K (d = 1); a solution that hides them from the count is not judged."""
+    for S_q, S_kv, Br, Bc in ((8, 8, 2, 2), (4, 8, 2, 2), (8, 4, 2, 2)):
+        (Q, K, V, *_), expected = case(random, S_q, S_kv)
+        Counted.products = 0
+        given = f"{NAME}({written((Q, K, V, Br, Bc))})"
+        try:
+            solve(Q, [[Counted(x) for x in k] for k in K], V, Br, Bc)
+        except (Exception, SystemExit) as error:
+            raise Wrong(given, "q · k", solve.explain(error)) from None
+        allowed = 0
+        for i in range(0, S_q, Br):
+            rows = min(Br, S_q - i)
+            last = max(0, min(S_kv, i + rows + S_kv - S_q))
+            allowed += rows * min(S_kv, -(-last // Bc) * Bc)
+        if Counted.products > allowed:
+            raise Wrong(given, f"q · k ≤ {allowed}", f"q · k = {Counted.products}")
+
+
+def untouched(solve, random):
+    solve.expect_untouched(case(random, 3, 3)[0])
+
+
+def memory(solve, random):
+    def make(S):
+        return [[1.0]] * 2, [[0.001 * j] for j in range(S)], [[1.0, 2.0] for _ in range(S)], 2, 100
+
+    solve.expect_flat(make)
+
+
+PROPERTIES = (
+    as_many_queries_as_keys, first_query_sees_one_key, fewer_queries_than_keys, more_queries_than_keys, any_tiles, rising, unseen_tiles_are_skipped,
+    unseen_junk, large_scores, far_below_zero, scale, width, not_a_number, untouched, memory,
+)
+TEXTS = {
+    "as_many_queries_as_keys": {
+        "en": ("As many queries as keys", "Query i sees the keys 0 to i, itself included. Work the second row by hand."),
+        "zh": ("query 与 key 一样多", "第 i 个 query 看得到 key 0 到 i，包括它自己。把第二行手算一遍。")},
+    "first_query_sees_one_key": {
+        "en": ("The first query sees the first key alone", "Its result is the first row of V. Which keys of a tile on the diagonal does each row see?"),
+        "zh": ("第一个 query 只看得到第一个 key", "结果就是 V 的第一行。落在对角线上的那一块里，每行各看得到哪些 key？")},
+    "fewer_queries_than_keys": {
+        "en": ("Fewer queries than keys: the last query sees all", "With a KV cache the queries are the newest tokens. The diagonal ends in the bottom-right corner."),
+        "zh": ("query 比 key 少：最后一个 query 看得到全部", "有 KV cache 时，query 是最新的几个 token。对角线止于右下角。")},
+    "more_queries_than_keys": {
+        "en": ("More queries than keys: the first see none, zeros", "How many keys does query 0 see when S_q = 3 and S_kv = 1? Ranges may be empty, or negative."),
+        "zh": ("query 比 key 多：前几个什么也看不到，结果为零", "S_q = 3、S_kv = 1 时，第 0 个 query 看得到几个 key？范围可能为空，也可能算出负数。")},
+    "any_tiles": {
+        "en": ("Tiles of any shape, whether they divide S or not", "Which rows and which keys are in the last tiles? Br and Bc need not be equal."),
+        "zh": ("分块的形状任意，不必整除 S", "最后的块里有哪几行、哪几个 key？Br 和 Bc 不必相等。")},
+    "rising": {
+        "en": ("Every tile raises the maximum", "What was summed before is measured from an older maximum. Each row has its own."),
+        "zh": ("每一块都让最大值变大", "之前累加的量以旧的最大值为基准。每一行都有自己的最大值。")},
+    "unseen_tiles_are_skipped": {
+        "en": ("Tiles that no row sees are not computed", "Where does the loop over keys end for a tile of queries? At the last key of its last row."),
+        "zh": ("没有一行看得到的块不计算", "对一个 query 分块，对 key 的循环到哪里为止？到它最后一行看得到的最后一个 key。")},
+    "unseen_junk": {
+        "en": ("What a row does not see does not touch it", "0 · NaN is NaN. A weight of zero is not enough: is the row of V read at all?"),
+        "zh": ("看不到的东西不影响这一行", "0 · NaN 是 NaN。权重为零还不够：V 的那一行到底读没读？")},
+    "not_a_number": {
+        "en": ("A NaN that is seen gives NaN", "Rows that see it become NaN, rows before it do not."),
+        "zh": ("看得到的 NaN 使结果成为 NaN", "看得到它的行成为 NaN，它之前的行则不然。")},
+    "large_scores": {
+        "en": ("Large scores do not overflow", "e^710 is too large for a float. Which exponents can be kept at or below zero?"),
+        "zh": ("分数很大也不上溢", "e^710 超出浮点数的范围。怎样让每个指数都不大于零？")},
+    "far_below_zero": {
+        "en": ("Scores far below zero still weigh", "The first visible key must win against whatever the maximum starts from."),
+        "zh": ("远低于零的分数同样有权重", "不论最大值从什么开始，第一个可见的 key 都必须胜过它。")},
+    "scale": {
+        "en": ("Scores are divided by the root of d", "q and k have d entries each. Which d, and where does it go?"),
+        "zh": ("分数要除以根号 d", "q 和 k 各有 d 个数。是哪个 d，用在哪里？")},
+    "width": {
+        "en": ("Any number of columns in V", "A row of the result is as long as a row of V, and that need not be d."),
+        "zh": ("V 的列数任意", "结果的一行与 V 的一行等长，不一定等于 d。")},
+    "untouched": {
+        "en": ("The arguments stay as they are", "Changing a list of the caller changes the caller's data."),
+        "zh": ("参数保持原样", "改动调用者的列表，就改了调用者的数据。")},
+    "memory": {
+        "en": ("Memory does not grow with the number of keys", "Something with one entry a key is kept. What must be remembered of a key that has been seen?"),
+        "zh": ("内存不随 key 的个数增长", "有某样东西每个 key 都存了一项。一个看过的 key，究竟有什么需要记住？")},
+}
+
+
+def draw(random):
+    return round(random.uniform(-2, 2), 1)
+
+
+def mean(s, V):
+    """The definition, with every weight at hand, in decimals so wide that nothing overflows.  # [d_v]"""
+    p = [Decimal(x).exp() for x in s]
+    return [float(sum(w * Decimal(v[c]) for w, v in zip(p, V)) / sum(p)) for c in range(len(V[0]))]
+
+
+def score(q, k):
+    return sum(Decimal(a) * Decimal(b) for a, b in zip(q, k)) / Decimal(len(q)).sqrt()
+
+
+def case(random, S_q, S_kv, s=None, Br=2, Bc=2, d_v=2):
+    """((Q, K, V, Br, Bc), expected): d = 1 and all queries 1.0, so that key j has the score s[j]."""
+    s = s or [draw(random) for _ in range(S_kv)]
+    V = [[draw(random) for _ in range(d_v)] for _ in s]
+    seen = [max(0, i + 1 + S_kv - S_q) for i in range(S_q)]
+    return ([[1.0] for _ in range(S_q)], [[x] for x in s], V, Br, Bc), [mean(s[:n], V[:n]) if n else [0.0] * d_v for n in seen]
+
+
+def call(function, args):
+    return function(*args)
+
+
+def written(args):
+    *lists, Br, Bc = args
+    return ", ".join([*map(shown, lists), f"Br={Br}", f"Bc={Bc}"])
+
+
+# From here on every grader is the same, to the byte: how a property is tried, what is said, the command line.
+
+WORDS = {
+    "en": {
+        "unwritten": "not written yet",
+        "raised": "{error} (line {line}: {code})",
+        "module": "The module {module} is not needed here, and a browser has none: the standard library is enough.",
+        "nothing": "There is no function {name} in {file}.",
+        "syntax": "{file} is not Python yet. Line {line}: {error}",
+        "failing": "{file} fails before anything is called: {error}",
+        "missing": "There is no file {file}.",
+        "input": "input", "expected": "expected", "got": "got", "hint": "hint", "ok": "ok", "no": "FAIL",
+        "count": "{passed} of {all} properties hold. The same inputs again: --seed {seed}",
+        "late": "No end after {seconds} seconds. Is there a loop that never ends?",
+        "changed": "changed to {now}", "same": "the same as before the call",
+        "memory": "{function} with S = 3000 against S = 300", "flat": "no more memory for more keys", "grown": "{bytes} bytes more",
+    },
+    "zh": {
+        "unwritten": "还没有写",
+        "raised": "{error}（第 {line} 行：{code}）",
+        "module": "这里用不到模块 {module}，浏览器里也没有它：标准库就够了。",
+        "nothing": "{file} 里没有函数 {name}。",
+        "syntax": "{file} 还不是合法的 Python。第 {line} 行：{error}",
+        "failing": "还没有调用任何函数，{file} 就出错了：{error}",
+        "missing": "没有文件 {file}。",
+        "input": "输入", "expected": "应得", "got": "实得", "hint": "提示", "ok": "通过", "no": "不通过",
+        "count": "{all} 条性质中有 {passed} 条成立。用同样的输入再来一次：--seed {seed}",
+        "late": "{seconds} 秒后仍未结束。是不是有一个永不结束的循环？",
+        "changed": "变成了 {now}", "same": "与调用之前相同",
+        "memory": "{function}，S = 3000 与 S = 300 相比", "flat": "key 变多，内存不变多", "grown": "多了 {bytes} 字节",
+    },
+}
+
+
+def grade(solution, lang="en", seed=None):
+    """Try every property on inputs drawn afresh; nothing of a solution is in what is said.
+
+    solution: the function, or the module or dict that holds it. lang: "en" or "zh". seed repeats the inputs of a run.
+    Returns one dict a property: property, title, passed; if it fails also input, expected, got, hint.
+    Raises LookupError when solution has no such function.
+    """
+    names = solution if isinstance(solution, dict) else vars(solution) if hasattr(solution, "__dict__") else {}
+    function = solution if callable(solution) else names.get(NAME)
+    if not callable(function):
+        raise LookupError(WORDS[lang]["nothing"].format(name=NAME, file=names.get("__file__", "?")))
+    solve, random, results = Solution(function, WORDS[lang]), Random(seed), []
+    for attempt in PROPERTIES:
+        title, hint = TEXTS[attempt.__name__][lang]
+        result = {"property": attempt.__name__, "title": title, "passed": True}
+        try:
+            attempt(solve, random)
+        except Wrong as wrong:
+            given, expected, got = wrong.args
+            result |= {"passed": False, "input": given, "expected": expected, "got": got, "hint": hint}
+        results.append(result)
+    return results
+
+
+class Wrong(Exception):
+    """A property does not hold: (input, expected, got), as text."""
+
+
+class Solution:
+    """The reader's function: called with copies; what it raises becomes a text that names the reader's line."""
+
+    def __init__(self, function, words):
+        self.function, self.words = function, words
+
+    def __call__(self, *args):
+        return call(self.function, args)
+
+    def expect(self, args, expected):
+        """Raise Wrong unless the function gives `expected` for `args`."""
+        args = deepcopy(args)
+        given = f"{NAME}({written(args)})"
+        try:
+            got = self(*args)
+        except (Exception, SystemExit) as error:
+            raise Wrong(given, shown(expected), self.explain(error)) from None
+        if not agrees(got, expected):
+            texts = shown(expected), shown(got)
+            raise Wrong(given, *(texts if texts[0] != texts[1] else (repr(expected), cut(repr(got)))))
+
+    def expect_untouched(self, args):
+        """Raise Wrong if the function changes what it was given."""
+        given, before = f"{NAME}({written(args)})", repr(args)
+        try:
+            self(*args)
+        except (Exception, SystemExit) as error:
+            raise Wrong(given, self.words["same"], self.explain(error)) from None
+        if repr(args) != before:
+            raise Wrong(given, self.words["same"], self.words["changed"].format(now=written(args)))
+
+    def expect_flat(self, make):
+        """Raise Wrong if memory grows with the number of keys; make(S) gives the arguments."""
+        def peak(args):
+            tracemalloc.start()
+            try:
+                self(*args)
+                return tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+
+        given, few, many = self.words["memory"].format(function=NAME), make(300), make(3000)
+        gc.disable()                                                            # a collection would empty the interpreter's stores
+        try:
+            self(*many)                                                         # of freed objects, which this call fills
+            grown = peak(many) - peak(few)
+        except (Exception, SystemExit) as error:
+            raise Wrong(given, self.words["flat"], self.explain(error)) from None
+        finally:
+            gc.enable()
+        if grown > 8192:
+            raise Wrong(given, self.words["flat"], self.words["grown"].format(bytes=grown))
+
+    def explain(self, error):
+        if isinstance(error, NotImplementedError):
+            return self.words["unwritten"]
+        file = self.function.__code__.co_filename if hasattr(self.function, "__code__") else ""
+        text = cut(f"{type(error).__name__}: {error}".removesuffix(": "))
+        lines = [n for frame, n in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+        if not lines:
+            return text
+        return self.words["raised"].format(error=text, line=lines[-1], code=linecache.getline(file, lines[-1]).strip())
+
+
+def agrees(got, expected):
+    """Equal up to rounding; lists and tuples entry by entry; NaN for NaN."""
+    if isinstance(expected, (list, tuple)):
+        return isinstance(got, (list, tuple)) and len(got) == len(expected) and all(map(agrees, got, expected))
+    if isinstance(got, bool) or not isinstance(got, (int, float)):
+        return False
+    return isnan(got) if isnan(expected) else isclose(got, expected, rel_tol=1e-9, abs_tol=1e-9)
+
+
+def shown(x):
+    """A value with six digits; lists and tuples as Python writes them."""
+    if isinstance(x, float):
+        return f"{x:.1f}" if isfinite(x) and x == int(x) and abs(x) < 1e6 else f"{x:.6g}"
+    if isinstance(x, (list, tuple)) and len(x) <= 50:
+        inner = ", ".join(map(shown, x))
+        return f"[{inner}]" if isinstance(x, list) else f"({inner})"
+    return cut(repr(x))
+
+
+def cut(text, length=300):
+    return text if len(text) <= length else text[:length] + " …"
+
+
+class Printed(io.StringIO):
+    """Keeps the first of what a solution prints: endless printing fills no memory."""
+
+    def write(self, text):
+        return super().write(text[:max(0, 2000 - self.tell())])
+
+
+class Problem(str):
+    """Why there is nothing to grade, and in which line."""
+
+    line = None
+
+
+def load(path, lang):
+    """The names that a solution's file defines, or a text that says why there are none."""
+    words, file = WORDS[lang], os.path.basename(path)
+    names = {"__name__": "solution", "__file__": path}
+    try:
+        with open(path, encoding="utf-8-sig") as text:
+            exec(compile(text.read(), path, "exec"), names)
+    except FileNotFoundError as error:
+        return words["missing"].format(file=error.filename)
+    except SyntaxError as error:
+        problem = Problem(words["syntax"].format(file=file, line=error.lineno, error=error.msg))
+        problem.line = error.lineno
+        return problem
+    except ModuleNotFoundError as error:
+        return words["module"].format(module=error.name)
+    except (Exception, SystemExit) as error:
+        return words["failing"].format(file=file, error=cut(f"{type(error).__name__}: {error}"))
+    return names if callable(names.get(NAME)) else words["nothing"].format(name=NAME, file=file)
+
+
+def main(argv=None):
+    system = os.environ.get("LC_ALL") or os.environ.get("LANG") or ""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("solution", nargs="?", default=f"{NAME}.py")
+    parser.add_argument("--lang", choices=list(WORDS), default="zh" if system.startswith("zh") else "en")
+    parser.add_argument("--seed", type=int, default=SystemRandom().randrange(10**6))
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--json", action="store_true", help="one line of JSON, for programs")
+    options = parser.parse_args(argv)
+    words, printed = WORDS[options.lang], Printed()
+    if not options.json:                                                        # a program that asks for JSON stops us itself
+        watch = threading.Timer(options.seconds, late, [words["late"].format(seconds=f"{options.seconds:g}")])
+        watch.daemon = True
+        watch.start()
+    with contextlib.redirect_stdout(printed):
+        names = load(options.solution, options.lang)
+        results = grade(names, options.lang, options.seed) if isinstance(names, dict) else []
+    problem = names if isinstance(names, str) else ""
+    if results and all(r.get("got") == words["unwritten"] for r in results):
+        problem = f"{NAME}: {words['unwritten']}"
+    if options.json:
+        line = getattr(names, "line", None)
+        print(json.dumps({"problem": problem, "line": line, "seed": options.seed, "results": results, "printed": printed.getvalue()}))
+    elif problem:
+        print(problem)
+    else:
+        report(results, words, options.seed, printed.getvalue())
+    return 2 if isinstance(names, str) else 0 if all(r["passed"] for r in results) else 1
+
+
+def late(message):
+    print(message, file=sys.__stdout__, flush=True)
+    os._exit(3)
+
+
+def report(results, words, seed, printed):
+    if printed:
+        print(printed.rstrip("\n") + "\n")
+    for result in results:
+        print(f"{words['ok' if result['passed'] else 'no']:4}  {result['title']}")
+        for key in [] if result["passed"] else ["input", "expected", "got", "hint"]:
+            print(f"        {words[key]}: {result[key]}")
+    print(words["count"].format(passed=sum(r["passed"] for r in results), all=len(results), seed=seed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,349 @@
+"""Grader of the exercise count_bytes: which property fails, on which input, what was expected, what came.
+
+    python grade_count_bytes.py my_solution.py [--lang en|zh] [--seed N] [--seconds 20] [--json]
+
+Exit status: 0 every property holds · 1 one does not · 2 nothing to grade (no file, no Python, no function) · 3 no end in time.
+Inputs are drawn afresh at each run, --seed repeats a run. Standard library only; the same file grades in the browser.
+"""
+
+import argparse
+import contextlib
+import gc
+import io
+import json
+import linecache
+import math
+import os
+import sys
+import threading
+import traceback
+import tracemalloc
+from copy import deepcopy
+from decimal import Decimal
+from math import inf, isclose, isfinite, isnan, nan
+from random import Random, SystemRandom
+
+NAME = "count_bytes"
+
+
+def one_head(solve, random):
+    for S in (1, 2, 3, 8):
+        solve.expect(*case(S_q=S, S_kv=S, d=random.choice([1, 2, 8]), e=random.choice([2, 4])))
+
+
+def batch_and_heads(solve, random):
+    for _ in range(3):
+        H = random.randint(2, 5)
+        solve.expect(*case(B=random.randint(2, 5), H=H, H_kv=H, S_q=4, S_kv=4, d=2))
+
+
+def fewer_kv_heads(solve, random):
+    for H, H_kv in ((2, 1), (6, 2), (28, 4)):
+        solve.expect(*case(B=random.randint(1, 3), H=H, H_kv=H_kv, S_q=5, S_kv=5, d=4))
+
+
+def decode(solve, random):
+    for S in (7, 100):
+        solve.expect(*case(B=2, H=4, H_kv=2, S_q=1, S_kv=S + random.randint(0, 9), d=8))
+
+
+def more_queries_than_keys(solve, random):
+    solve.expect(*case(B=2, H=3, H_kv=3, S_q=9 + random.randint(0, 9), S_kv=2, d=4))
+
+
+def bytes_per_element(solve, random):
+    for e in (1, 2, 4, 8):
+        solve.expect(*case(S_q=3, S_kv=random.randint(4, 9), d=2, e=e))
+
+
+def a_real_layer(solve, random):
+    for S in random.sample([1024, 2048, 4096, 8192, 16384, 32768], 3):
+        solve.expect(*case(H=28, H_kv=4, S_q=S, S_kv=S, d=128, e=2))
+
+
+def exact_beyond_floats(solve, random):
+    for _ in range(2):
+        S = 10**8 + 2 * random.randint(1, 10**6) + 1
+        args, expected = case(B=3, H=7, H_kv=7, S_q=S, S_kv=S, d=127, e=1)
+        given, got = f"{NAME}({written(args)})", None
+        try:
+            got = solve(*args)
+        except (Exception, SystemExit) as error:
+            raise Wrong(given, repr(expected), solve.explain(error)) from None
+        if not isinstance(got, (tuple, list)) or list(got) != list(expected) or not all(type(x) is int for x in got):
+            raise Wrong(given, repr(expected), cut(repr(got)))
+
+
+PROPERTIES = (one_head, batch_and_heads, fewer_kv_heads, decode, more_queries_than_keys, bytes_per_element, a_real_layer, exact_beyond_floats)
+TEXTS = {
+    "one_head": {
+        "en": ("One head, as many queries as keys", "List every tensor of each program with its shape, then add. How many have S · S entries?"),
+        "zh": ("一个头，query 与 key 一样多", "把每个程序的张量连同形状列出来，再相加。有 S · S 个元素的有几个？")},
+    "batch_and_heads": {
+        "en": ("More sequences and more heads", "Which tensors have the axes B and H?"),
+        "zh": ("batch 和头数变大", "哪些张量有 B 和 H 这两维？")},
+    "fewer_kv_heads": {
+        "en": ("Fewer KV heads: k and v shrink, nothing else", "Every query head has scores of its own. Which tensors have H_kv heads?"),
+        "zh": ("KV 头变少：只有 k、v 变小", "每个 query 头都有自己的分数。哪些张量有 H_kv 个头？")},
+    "decode": {
+        "en": ("One query and many keys", "Which tensors have S_q rows and which S_kv?"),
+        "zh": ("一个 query，许多 key", "哪些张量有 S_q 行，哪些有 S_kv 行？")},
+    "more_queries_than_keys": {
+        "en": ("More queries than keys", "Scores have a row for each query and a column for each key. And the LSE?"),
+        "zh": ("query 比 key 多", "分数每个 query 一行，每个 key 一列。LSE 呢？")},
+    "bytes_per_element": {
+        "en": ("Any number of bytes an element", "The LSE is float32 whatever the others are."),
+        "zh": ("每个元素的字节数任意", "不论其他张量是什么类型，LSE 总是 float32。")},
+    "a_real_layer": {
+        "en": ("The shape of Qwen2.5-7B", "Bytes, not MiB, and nothing rounded."),
+        "zh": ("Qwen2.5-7B 的形状", "单位是字节，不是 MiB，也不舍入。")},
+    "exact_beyond_floats": {
+        "en": ("Whole numbers, exact beyond 2^53", "A float has 53 bits. Where does one get in: a division, a 1e6, a power?"),
+        "zh": ("结果是整数，超过 2^53 也精确", "浮点数只有 53 位。它是从哪里混进来的：除法、1e6，还是乘方？")},
+}
+
+
+def case(B=1, H=1, H_kv=1, S_q=1, S_kv=1, d=1, e=2):
+    """(arguments, expected), counted tensor by tensor."""
+    held = {"q": (B, H, S_q, d, e), "k": (B, H_kv, S_kv, d, e), "v": (B, H_kv, S_kv, d, e), "o": (B, H, S_q, d, e)}
+    naive = {**held, "s": (B, H, S_q, S_kv, e), "p": (B, H, S_q, S_kv, e)}
+    return (B, H, H_kv, S_q, S_kv, d, e), (sum(map(math.prod, naive.values())), sum(map(math.prod, {**held, "lse": (B, H, S_q, 4)}.values())))
+
+
+def call(function, args):
+    return function(**dict(zip(("B", "H", "H_kv", "S_q", "S_kv", "d", "e"), args)))
+
+
+def written(args):
+    return ", ".join(f"{name}={value}" for name, value in zip(("B", "H", "H_kv", "S_q", "S_kv", "d", "e"), args))
+
+
+# From here on every grader is the same, to the byte: how a property is tried, what is said, the command line.
+
+WORDS = {
+    "en": {
+        "unwritten": "not written yet",
+        "raised": "{error} (line {line}: {code})",
+        "module": "The module {module} is not needed here, and a browser has none: the standard library is enough.",
+        "nothing": "There is no function {name} in {file}.",
+        "syntax": "{file} is not Python yet. Line {line}: {error}",
+        "failing": "{file} fails before anything is called: {error}",
+        "missing": "There is no file {file}.",
+        "input": "input", "expected": "expected", "got": "got", "hint": "hint", "ok": "ok", "no": "FAIL",
+        "count": "{passed} of {all} properties hold. The same inputs again: --seed {seed}",
+        "late": "No end after {seconds} seconds. Is there a loop that never ends?",
+        "changed": "changed to {now}", "same": "the same as before the call",
+        "memory": "{function} with S = 3000 against S = 300", "flat": "no more memory for more keys", "grown": "{bytes} bytes more",
+    },
+    "zh": {
+        "unwritten": "还没有写",
+        "raised": "{error}（第 {line} 行：{code}）",
+        "module": "这里用不到模块 {module}，浏览器里也没有它：标准库就够了。",
+        "nothing": "{file} 里没有函数 {name}。",
+        "syntax": "{file} 还不是合法的 Python。第 {line} 行：{error}",
+        "failing": "还没有调用任何函数，{file} 就出错了：{error}",
+        "missing": "没有文件 {file}。",
+        "input": "输入", "expected": "应得", "got": "实得", "hint": "提示", "ok": "通过", "no": "不通过",
+        "count": "{all} 条性质中有 {passed} 条成立。用同样的输入再来一次：--seed {seed}",
+        "late": "{seconds} 秒后仍未结束。是不是有一个永不结束的循环？",
+        "changed": "变成了 {now}", "same": "与调用之前相同",
+        "memory": "{function}，S = 3000 与 S = 300 相比", "flat": "key 变多，内存不变多", "grown": "多了 {bytes} 字节",
+    },
+}
+
+
+def grade(solution, lang="en", seed=None):
+    """Try every property on inputs drawn afresh; nothing of a solution is in what is said.
+
+    solution: the function, or the module or dict that holds it. lang: "en" or "zh". seed repeats the inputs of a run.
+    Returns one dict a property: property, title, passed; if it fails also input, expected, got, hint.
+    Raises LookupError when solution has no such function.
+    """
+    names = solution if isinstance(solution, dict) else vars(solution) if hasattr(solution, "__dict__") else {}
+    function = solution if callable(solution) else names.get(NAME)
+    if not callable(function):
+        raise LookupError(WORDS[lang]["nothing"].format(name=NAME, file=names.get("__file__", "?")))
+    solve, random, results = Solution(function, WORDS[lang]), Random(seed), []
+    for attempt in PROPERTIES:
+        title, hint = TEXTS[attempt.__name__][lang]
+        result = {"property": attempt.__name__, "title": title, "passed": True}
+        try:
+            attempt(solve, random)
+        except Wrong as wrong:
+            given, expected, got = wrong.args
+            result |= {"passed": False, "input": given, "expected": expected, "got": got, "hint": hint}
+        results.append(result)
+    return results
+
+
+class Wrong(Exception):
+    """A property does not hold: (input, expected, got), as text."""
+
+
+class Solution:
+    """The reader's function: called with copies; what it raises becomes a text that names the reader's line."""
+
+    def __init__(self, function, words):
+        self.function, self.words = function, words
+
+    def __call__(self, *args):
+        return call(self.function, args)
+
+    def expect(self, args, expected):
+        """Raise Wrong unless the function gives `expected` for `args`."""
+        args = deepcopy(args)
+        given = f"{NAME}({written(args)})"
+        try:
+            got = self(*args)
+        except (Exception, SystemExit) as error:
+            raise Wrong(given, shown(expected), self.explain(error)) from None
+        if not agrees(got, expected):
+            texts = shown(expected), shown(got)
+            raise Wrong(given, *(texts if texts[0] != texts[1] else (repr(expected), cut(repr(got)))))
+
+    def expect_untouched(self, args):
+        """Raise Wrong if the function changes what it was given."""
+        given, before = f"{NAME}({written(args)})", repr(args)
+        try:
+            self(*args)
+        except (Exception, SystemExit) as error:
+            raise Wrong(given, self.words["same"], self.explain(error)) from None
+        if repr(args) != before:
+            raise Wrong(given, self.words["same"], self.words["changed"].format(now=written(args)))
+
+    def expect_flat(self, make):
+        """Raise Wrong if memory grows with the number of keys; make(S) gives the arguments."""
+        def peak(args):
+            tracemalloc.start()
+            try:
+                self(*args)
+                return tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+
+        given, few, many = self.words["memory"].format(function=NAME), make(300), make(3000)
+        gc.disable()                                                            # a collection would empty the interpreter's stores
+        try:
+            self(*many)                                                         # of freed objects, which this call fills
+            grown = peak(many) - peak(few)
+        except (Exception, SystemExit) as error:
+            raise Wrong(given, self.words["flat"], self.explain(error)) from None
+        finally:
+            gc.enable()
+        if grown > 8192:
+            raise Wrong(given, self.words["flat"], self.words["grown"].format(bytes=grown))
+
+    def explain(self, error):
+        if isinstance(error, NotImplementedError):
+            return self.words["unwritten"]
+        file = self.function.__code__.co_filename if hasattr(self.function, "__code__") else ""
+        text = cut(f"{type(error).__name__}: {error}".removesuffix(": "))
+        lines = [n for frame, n in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+        if not lines:
+            return text
+        return self.words["raised"].format(error=text, line=lines[-1], code=linecache.getline(file, lines[-1]).strip())
+
+
+def agrees(got, expected):
+    """Equal up to rounding; lists and tuples entry by entry; NaN for NaN."""
+    if isinstance(expected, (list, tuple)):
+        return isinstance(got, (list, tuple)) and len(got) == len(expected) and all(map(agrees, got, expected))
+    if isinstance(got, bool) or not isinstance(got, (int, float)):
+        return False
+    return isnan(got) if isnan(expected) else isclose(got, expected, rel_tol=1e-9, abs_tol=1e-9)
+
+
+def shown(x):
+    """A value with six digits; lists and tuples as Python writes them."""
+    if isinstance(x, float):
+        return f"{x:.1f}" if isfinite(x) and x == int(x) and abs(x) < 1e6 else f"{x:.6g}"
+    if isinstance(x, (list, tuple)) and len(x) <= 50:
+        inner = ", ".join(map(shown, x))
+        return f"[{inner}]" if isinstance(x, list) else f"({inner})"
+    return cut(repr(x))
+
+
+def cut(text, length=300):
+    return text if len(text) <= length else text[:length] + " …"
+
+
+class Printed(io.StringIO):
+    """Keeps the first of what a solution prints: endless printing fills no memory."""
+
+    def write(self, text):
+        return super().write(text[:max(0, 2000 - self.tell())])
+
+
+class Problem(str):
+    """Why there is nothing to grade, and in which line."""
+
+    line = None
+
+
+def load(path, lang):
+    """The names that a solution's file defines, or a text that says why there are none."""
+    words, file = WORDS[lang], os.path.basename(path)
+    names = {"__name__": "solution", "__file__": path}
+    try:
+        with open(path, encoding="utf-8-sig") as text:
+            exec(compile(text.read(), path, "exec"), names)
+    except FileNotFoundError as error:
+        return words["missing"].format(file=error.filename)
+    except SyntaxError as error:
+        problem = Problem(words["syntax"].format(file=file, line=error.lineno, error=error.msg))
+        problem.line = error.lineno
+        return problem
+    except ModuleNotFoundError as error:
+        return words["module"].format(module=error.name)
+    except (Exception, SystemExit) as error:
+        return words["failing"].format(file=file, error=cut(f"{type(error).__name__}: {error}"))
+    return names if callable(names.get(NAME)) else words["nothing"].format(name=NAME, file=file)
+
+
+def main(argv=None):
+    system = os.environ.get("LC_ALL") or os.environ.get("LANG") or ""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("solution", nargs="?", default=f"{NAME}.py")
+    parser.add_argument("--lang", choices=list(WORDS), default="zh" if system.startswith("zh") else "en")
+    parser.add_argument("--seed", type=int, default=SystemRandom().randrange(10**6))
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--json", action="store_true", help="one line of JSON, for programs")
+    options = parser.parse_args(argv)
+    words, printed = WORDS[options.lang], Printed()
+    if not options.json:                                                        # a program that asks for JSON stops us itself
+        watch = threading.Timer(options.seconds, late, [words["late"].format(seconds=f"{options.seconds:g}")])
+        watch.daemon = True
+        watch.start()
+    with contextlib.redirect_stdout(printed):
+        names = load(options.solution, options.lang)
+        results = grade(names, options.lang, options.seed) if isinstance(names, dict) else []
+    problem = names if isinstance(names, str) else ""
+    if results and all(r.get("got") == words["unwritten"] for r in results):
+        problem = f"{NAME}: {words['unwritten']}"
+    if options.json:
+        line = getattr(names, "line", None)
+        print(json.dumps({"problem": problem, "line": line, "seed": options.seed, "results": results, "printed": printed.getvalue()}))
+    elif problem:
+        print(problem)
+    else:
+        report(results, words, options.seed, printed.getvalue())
+    return 2 if isinstance(names, str) else 0 if all(r["passed"] for r in results) else 1
+
+
+def late(message):
+    print(message, file=sys.__stdout__, flush=True)
+    os._exit(3)
+
+
+def report(results, words, seed, printed):
+    if printed:
+        print(printed.rstrip("\n") + "\n")
+    for result in results:
+        print(f"{words['ok' if result['passed'] else 'no']:4}  {result['title']}")
+        for key in [] if result["passed"] else ["input", "expected", "got", "hint"]:
+            print(f"        {words[key]}: {result[key]}")
+    print(words["count"].format(passed=sum(r["passed"] for r in results), all=len(results), seed=seed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

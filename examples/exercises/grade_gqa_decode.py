@@ -1,0 +1,426 @@
+"""Grader of the exercise gqa_decode: which property fails, on which input, what was expected, what came.
+
+    python grade_gqa_decode.py my_solution.py [--lang en|zh] [--seed N] [--seconds 20] [--json]
+
+Exit status: 0 every property holds · 1 one does not · 2 nothing to grade (no file, no Python, no function) · 3 no end in time.
+Inputs are drawn afresh at each run, --seed repeats a run. Standard library only; the same file grades in the browser.
+"""
+
+import argparse
+import contextlib
+import gc
+import io
+import json
+import linecache
+import os
+import sys
+import threading
+import traceback
+import tracemalloc
+from copy import deepcopy
+from decimal import Decimal
+from math import inf, isclose, isfinite, isnan, nan
+from random import Random, SystemRandom
+
+NAME = "gqa_decode"
+
+
+class Rows(list):
+    """Rows that count how many of them are read."""
+
+    read = 0
+
+    def __getitem__(self, item):
+        self.read += len(range(*item.indices(len(self)))) if isinstance(item, slice) else 1
+        return super().__getitem__(item)
+
+    def __iter__(self):
+        for i in range(len(self)):
+            yield self[i]
+
+
+def one_kv_head(solve, random):
+    for H, S in ((1, 1), (1, 2), (2, 2), (3, 3)):
+        solve.expect(*case(random, H, 1, S))
+
+
+def a_kv_head_for_each(solve, random):
+    for H in (2, 3):
+        solve.expect(*case(random, H, H, 2))
+
+
+def groups(solve, random):
+    for H, H_kv in ((4, 2), (6, 2), (6, 3)):
+        solve.expect(*case(random, H, H_kv, 2))
+
+
+def rising(solve, random):
+    solve.expect(*case(random, 2, 1, 4, [[-1.0, 0.5, 1.0, 2.5]]))
+
+
+def falling(solve, random):
+    solve.expect(*case(random, 2, 1, 4, [[2.5, 1.0, 0.5, -1.0]]))
+
+
+def large_scores(solve, random):
+    for s in ([900.0, 901.0, 900.5], [-1e4, 0.0, 1e4], [1e4, 0.0, -1e4]):
+        solve.expect(*case(random, 2, 1, 3, [s], unit=True))
+
+
+def far_below_zero(solve, random):
+    solve.expect(*case(random, 2, 1, 3, [[-1000.0, -1001.0, -999.5]], unit=True))
+    for low in (-1e10, -1e300):
+        (Q, K, V), expected = case(random, 2, 1, 3, [[0.0] * 3], unit=True)
+        solve.expect((Q, [[[low]] * 3], V), expected)
+
+
+def scale(solve, random):
+    for d in (4, 9, 3):
+        Q, K, V = [[draw(random) for _ in range(d)] for _ in range(2)], [[[draw(random) for _ in range(d)] for _ in range(3)]], [[[draw(random)] for _ in range(3)]]
+        solve.expect((Q, K, V), [mean([score(q, k) for k in K[0]], V[0]) for q in Q])
+
+
+def width(solve, random):
+    for d_v in (1, 3, 5):
+        solve.expect(*case(random, 2, 1, 2, d_v=d_v))
+
+
+def not_a_number(solve, random):
+    for j in (0, 2):
+        (Q, K, V), expected = case(random, 4, 2, 3)
+        K[1][j] = [nan]
+        solve.expect((Q, K, V), [*expected[:2], [nan, nan], [nan, nan]])
+
+
+def each_row_is_read_once(solve, random):
+    (Q, K, V), _ = case(random, 6, 2, 4)
+    K, V = [Rows(k) for k in K], [Rows(v) for v in V]
+    given = f"{NAME}({written((Q, K, V))})"
+    for rows in (*K, *V):
+        rows.read = 0
+    try:
+        call(solve.function, (Q, K, V))
+    except (Exception, SystemExit) as error:
+        raise Wrong(given, "K 8, V 8", solve.explain(error)) from None
+    k, v = sum(rows.read for rows in K), sum(rows.read for rows in V)
+    if k > 8 or v > 8 + 6:                                                      # V may also be asked for its width
+        raise Wrong(given, "K 8, V 8", f"K {k}, V {v}")
+
+
+def untouched(solve, random):
+    solve.expect_untouched(case(random, 4, 2, 2)[0])
+
+
+def memory(solve, random):
+    def make(S):
+        return [[1.0], [0.5]], [[[0.001 * j] for j in range(S)]], [[[1.0, 2.0] for _ in range(S)]]
+
+    solve.expect_flat(make)
+
+
+PROPERTIES = (
+    one_kv_head, a_kv_head_for_each, groups, rising, falling, large_scores, far_below_zero, scale, width, not_a_number, each_row_is_read_once, untouched, memory,
+)
+TEXTS = {
+    "one_kv_head": {
+        "en": ("One KV head: every query head reads it", "With H_kv = 1 all heads share the keys, and each has its own query and its own result."),
+        "zh": ("只有一个 KV 头：每个 query 头都读它", "H_kv = 1 时所有头共用 key，各有自己的 query 和自己的结果。")},
+    "a_kv_head_for_each": {
+        "en": ("As many KV heads as query heads", "Then G = 1, and head h reads KV head h."),
+        "zh": ("KV 头与 query 头一样多", "这时 G = 1，第 h 个头读第 h 个 KV 头。")},
+    "groups": {
+        "en": ("Neighbouring query heads share a KV head", "H = 6, H_kv = 2: which query heads read KV head 0? Three neighbours, not every second one."),
+        "zh": ("相邻的 query 头共用一个 KV 头", "H = 6、H_kv = 2：哪几个 query 头读第 0 个 KV 头？是相邻的三个，不是隔一个取一个。")},
+    "rising": {
+        "en": ("The largest score comes last", "What was summed before is measured from an older maximum. Each head has its own."),
+        "zh": ("最大的分数排在最后", "之前累加的量以旧的最大值为基准。每个头都有自己的最大值。")},
+    "falling": {
+        "en": ("The largest score comes first", "The maximum belongs to all keys so far, not to the newest one."),
+        "zh": ("最大的分数排在最前", "最大值属于到目前为止的所有 key，不只属于最新的那个。")},
+    "not_a_number": {
+        "en": ("A NaN stays in its group", "Heads that read the NaN give NaN, the others do not."),
+        "zh": ("NaN 只影响自己那一组", "读到 NaN 的头得到 NaN，其余的头不受影响。")},
+    "each_row_is_read_once": {
+        "en": ("Each row of K and V is read once for its whole group", "Which loop is outside, the one over keys or the one over the heads of the group? The count is of rows read: K, V."),
+        "zh": ("K、V 的每一行，整组只读一次", "外层循环是对 key，还是对组里的头？这里数的是读了几行：K、V。")},
+    "large_scores": {
+        "en": ("Large scores do not overflow", "e^710 is too large for a float. Which exponents can be kept at or below zero?"),
+        "zh": ("分数很大也不上溢", "e^710 超出浮点数的范围。怎样让每个指数都不大于零？")},
+    "far_below_zero": {
+        "en": ("Scores far below zero still weigh", "The first visible key must win against whatever the maximum starts from."),
+        "zh": ("远低于零的分数同样有权重", "不论最大值从什么开始，第一个可见的 key 都必须胜过它。")},
+    "scale": {
+        "en": ("Scores are divided by the root of d", "q and k have d entries each. Which d, and where does it go?"),
+        "zh": ("分数要除以根号 d", "q 和 k 各有 d 个数。是哪个 d，用在哪里？")},
+    "width": {
+        "en": ("Any number of columns in V", "A row of the result is as long as a row of V, and that need not be d."),
+        "zh": ("V 的列数任意", "结果的一行与 V 的一行等长，不一定等于 d。")},
+    "untouched": {
+        "en": ("The arguments stay as they are", "Changing a list of the caller changes the caller's data."),
+        "zh": ("参数保持原样", "改动调用者的列表，就改了调用者的数据。")},
+    "memory": {
+        "en": ("Memory does not grow with the number of keys", "Something with one entry a key is kept. What must be remembered of a key that has been seen?"),
+        "zh": ("内存不随 key 的个数增长", "有某样东西每个 key 都存了一项。一个看过的 key，究竟有什么需要记住？")},
+}
+
+
+def draw(random):
+    return round(random.uniform(-2, 2), 1)
+
+
+def mean(s, V):
+    """The definition, with every weight at hand, in decimals so wide that nothing overflows.  # [d_v]"""
+    p = [Decimal(x).exp() for x in s]
+    return [float(sum(w * Decimal(v[c]) for w, v in zip(p, V)) / sum(p)) for c in range(len(V[0]))]
+
+
+def score(q, k):
+    return sum(Decimal(a) * Decimal(b) for a, b in zip(q, k)) / Decimal(len(q)).sqrt()
+
+
+def case(random, H, H_kv, S, s=None, d_v=2, unit=False):
+    """((Q, K, V), expected) with d = 1; s [H_kv][S] gives the keys, unit makes every query 1.0."""
+    s = s or [[draw(random) for _ in range(S)] for _ in range(H_kv)]
+    Q = [[1.0 if unit else round(random.uniform(0.5, 1.5), 1)] for _ in range(H)]
+    V = [[[draw(random) for _ in range(d_v)] for _ in range(S)] for _ in range(H_kv)]
+    G = H // H_kv
+    return (Q, [[[x] for x in row] for row in s], V), [mean([score(q, [x]) for x in s[h // G]], V[h // G]) for h, q in enumerate(Q)]
+
+
+def call(function, args):
+    return function(*args)
+
+
+def written(args):
+    return ", ".join(shown(list(x)) for x in args)
+
+
+# From here on every grader is the same, to the byte: how a property is tried, what is said, the command line.
+
+WORDS = {
+    "en": {
+        "unwritten": "not written yet",
+        "raised": "{error} (line {line}: {code})",
+        "module": "The module {module} is not needed here, and a browser has none: the standard library is enough.",
+        "nothing": "There is no function {name} in {file}.",
+        "syntax": "{file} is not Python yet. Line {line}: {error}",
+        "failing": "{file} fails before anything is called: {error}",
+        "missing": "There is no file {file}.",
+        "input": "input", "expected": "expected", "got": "got", "hint": "hint", "ok": "ok", "no": "FAIL",
+        "count": "{passed} of {all} properties hold. The same inputs again: --seed {seed}",
+        "late": "No end after {seconds} seconds. Is there a loop that never ends?",
+        "changed": "changed to {now}", "same": "the same as before the call",
+        "memory": "{function} with S = 3000 against S = 300", "flat": "no more memory for more keys", "grown": "{bytes} bytes more",
+    },
+    "zh": {
+        "unwritten": "还没有写",
+        "raised": "{error}（第 {line} 行：{code}）",
+        "module": "这里用不到模块 {module}，浏览器里也没有它：标准库就够了。",
+        "nothing": "{file} 里没有函数 {name}。",
+        "syntax": "{file} 还不是合法的 Python。第 {line} 行：{error}",
+        "failing": "还没有调用任何函数，{file} 就出错了：{error}",
+        "missing": "没有文件 {file}。",
+        "input": "输入", "expected": "应得", "got": "实得", "hint": "提示", "ok": "通过", "no": "不通过",
+        "count": "{all} 条性质中有 {passed} 条成立。用同样的输入再来一次：--seed {seed}",
+        "late": "{seconds} 秒后仍未结束。是不是有一个永不结束的循环？",
+        "changed": "变成了 {now}", "same": "与调用之前相同",
+        "memory": "{function}，S = 3000 与 S = 300 相比", "flat": "key 变多，内存不变多", "grown": "多了 {bytes} 字节",
+    },
+}
+
+
+def grade(solution, lang="en", seed=None):
+    """Try every property on inputs drawn afresh; nothing of a solution is in what is said.
+
+    solution: the function, or the module or dict that holds it. lang: "en" or "zh". seed repeats the inputs of a run.
+    Returns one dict a property: property, title, passed; if it fails also input, expected, got, hint.
+    Raises LookupError when solution has no such function.
+    """
+    names = solution if isinstance(solution, dict) else vars(solution) if hasattr(solution, "__dict__") else {}
+    function = solution if callable(solution) else names.get(NAME)
+    if not callable(function):
+        raise LookupError(WORDS[lang]["nothing"].format(name=NAME, file=names.get("__file__", "?")))
+    solve, random, results = Solution(function, WORDS[lang]), Random(seed), []
+    for attempt in PROPERTIES:
+        title, hint = TEXTS[attempt.__name__][lang]
+        result = {"property": attempt.__name__, "title": title, "passed": True}
+        try:
+            attempt(solve, random)
+        except Wrong as wrong:
+            given, expected, got = wrong.args
+            result |= {"passed": False, "input": given, "expected": expected, "got": got, "hint": hint}
+        results.append(result)
+    return results
+
+
+class Wrong(Exception):
+    """A property does not hold: (input, expected, got), as text."""
+
+
+class Solution:
+    """The reader's function: called with copies; what it raises becomes a text that names the reader's line."""
+
+    def __init__(self, function, words):
+        self.function, self.words = function, words
+
+    def __call__(self, *args):
+        return call(self.function, args)
+
+    def expect(self, args, expected):
+        """Raise Wrong unless the function gives `expected` for `args`."""
+        args = deepcopy(args)
+        given = f"{NAME}({written(args)})"
+        try:
+            got = self(*args)
+        except (Exception, SystemExit) as error:
+            raise Wrong(given, shown(expected), self.explain(error)) from None
+        if not agrees(got, expected):
+            texts = shown(expected), shown(got)
+            raise Wrong(given, *(texts if texts[0] != texts[1] else (repr(expected), cut(repr(got)))))
+
+    def expect_untouched(self, args):
+        """Raise Wrong if the function changes what it was given."""
+        given, before = f"{NAME}({written(args)})", repr(args)
+        try:
+            self(*args)
+        except (Exception, SystemExit) as error:
+            raise Wrong(given, self.words["same"], self.explain(error)) from None
+        if repr(args) != before:
+            raise Wrong(given, self.words["same"], self.words["changed"].format(now=written(args)))
+
+    def expect_flat(self, make):
+        """Raise Wrong if memory grows with the number of keys; make(S) gives the arguments."""
+        def peak(args):
+            tracemalloc.start()
+            try:
+                self(*args)
+                return tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+
+        given, few, many = self.words["memory"].format(function=NAME), make(300), make(3000)
+        gc.disable()                                                            # a collection would empty the interpreter's stores
+        try:
+            self(*many)                                                         # of freed objects, which this call fills
+            grown = peak(many) - peak(few)
+        except (Exception, SystemExit) as error:
+            raise Wrong(given, self.words["flat"], self.explain(error)) from None
+        finally:
+            gc.enable()
+        if grown > 8192:
+            raise Wrong(given, self.words["flat"], self.words["grown"].format(bytes=grown))
+
+    def explain(self, error):
+        if isinstance(error, NotImplementedError):
+            return self.words["unwritten"]
+        file = self.function.__code__.co_filename if hasattr(self.function, "__code__") else ""
+        text = cut(f"{type(error).__name__}: {error}".removesuffix(": "))
+        lines = [n for frame, n in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+        if not lines:
+            return text
+        return self.words["raised"].format(error=text, line=lines[-1], code=linecache.getline(file, lines[-1]).strip())
+
+
+def agrees(got, expected):
+    """Equal up to rounding; lists and tuples entry by entry; NaN for NaN."""
+    if isinstance(expected, (list, tuple)):
+        return isinstance(got, (list, tuple)) and len(got) == len(expected) and all(map(agrees, got, expected))
+    if isinstance(got, bool) or not isinstance(got, (int, float)):
+        return False
+    return isnan(got) if isnan(expected) else isclose(got, expected, rel_tol=1e-9, abs_tol=1e-9)
+
+
+def shown(x):
+    """A value with six digits; lists and tuples as Python writes them."""
+    if isinstance(x, float):
+        return f"{x:.1f}" if isfinite(x) and x == int(x) and abs(x) < 1e6 else f"{x:.6g}"
+    if isinstance(x, (list, tuple)) and len(x) <= 50:
+        inner = ", ".join(map(shown, x))
+        return f"[{inner}]" if isinstance(x, list) else f"({inner})"
+    return cut(repr(x))
+
+
+def cut(text, length=300):
+    return text if len(text) <= length else text[:length] + " …"
+
+
+class Printed(io.StringIO):
+    """Keeps the first of what a solution prints: endless printing fills no memory."""
+
+    def write(self, text):
+        return super().write(text[:max(0, 2000 - self.tell())])
+
+
+class Problem(str):
+    """Why there is nothing to grade, and in which line."""
+
+    line = None
+
+
+def load(path, lang):
+    """The names that a solution's file defines, or a text that says why there are none."""
+    words, file = WORDS[lang], os.path.basename(path)
+    names = {"__name__": "solution", "__file__": path}
+    try:
+        with open(path, encoding="utf-8-sig") as text:
+            exec(compile(text.read(), path, "exec"), names)
+    except FileNotFoundError as error:
+        return words["missing"].format(file=error.filename)
+    except SyntaxError as error:
+        problem = Problem(words["syntax"].format(file=file, line=error.lineno, error=error.msg))
+        problem.line = error.lineno
+        return problem
+    except ModuleNotFoundError as error:
+        return words["module"].format(module=error.name)
+    except (Exception, SystemExit) as error:
+        return words["failing"].format(file=file, error=cut(f"{type(error).__name__}: {error}"))
+    return names if callable(names.get(NAME)) else words["nothing"].format(name=NAME, file=file)
+
+
+def main(argv=None):
+    system = os.environ.get("LC_ALL") or os.environ.get("LANG") or ""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("solution", nargs="?", default=f"{NAME}.py")
+    parser.add_argument("--lang", choices=list(WORDS), default="zh" if system.startswith("zh") else "en")
+    parser.add_argument("--seed", type=int, default=SystemRandom().randrange(10**6))
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--json", action="store_true", help="one line of JSON, for programs")
+    options = parser.parse_args(argv)
+    words, printed = WORDS[options.lang], Printed()
+    if not options.json:                                                        # a program that asks for JSON stops us itself
+        watch = threading.Timer(options.seconds, late, [words["late"].format(seconds=f"{options.seconds:g}")])
+        watch.daemon = True
+        watch.start()
+    with contextlib.redirect_stdout(printed):
+        names = load(options.solution, options.lang)
+        results = grade(names, options.lang, options.seed) if isinstance(names, dict) else []
+    problem = names if isinstance(names, str) else ""
+    if results and all(r.get("got") == words["unwritten"] for r in results):
+        problem = f"{NAME}: {words['unwritten']}"
+    if options.json:
+        line = getattr(names, "line", None)
+        print(json.dumps({"problem": problem, "line": line, "seed": options.seed, "results": results, "printed": printed.getvalue()}))
+    elif problem:
+        print(problem)
+    else:
+        report(results, words, options.seed, printed.getvalue())
+    return 2 if isinstance(names, str) else 0 if all(r["passed"] for r in results) else 1
+
+
+def late(message):
+    print(message, file=sys.__stdout__, flush=True)
+    os._exit(3)
+
+
+def report(results, words, seed, printed):
+    if printed:
+        print(printed.rstrip("\n") + "\n")
+    for result in results:
+        print(f"{words['ok' if result['passed'] else 'no']:4}  {result['title']}")
+        for key in [] if result["passed"] else ["input", "expected", "got", "hint"]:
+            print(f"        {words[key]}: {result[key]}")
+    print(words["count"].format(passed=sum(r["passed"] for r in results), all=len(results), seed=seed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,158 @@
+"""Wrong solutions of backward_row; a function's name says what is wrong with it."""
+from math import exp, isnan, sqrt
+
+
+def dot(a, b):
+    return sum(x * y for x, y in zip(a, b))
+
+
+def gradients(q, K, V, o, lse, do, delta=None, weight=lambda s, lse: exp(s - lse), ds=lambda p, dp, delta: p * (dp - delta), scale=None, scale_q=None, scale_k=None, dv=lambda p, do, v: [p * x for x in do]):
+    """The right algorithm with knobs; each wrong solution turns one."""
+    scale = scale or 1 / sqrt(len(q))
+    delta = dot(do, o) if delta is None else delta
+    dq, dK, dV = [0.0] * len(q), [], []
+    for k, v in zip(K, V):
+        p = weight(dot(q, k) * scale, lse)
+        g = ds(p, dot(do, v), delta)
+        dq = [x + g * y * (scale_q or scale) for x, y in zip(dq, k)]
+        dK.append([g * x * (scale_k or scale) for x in q])
+        dV.append(dv(p, do, v))
+    return dq, dK, dV
+
+
+def no_delta(q, K, V, o, lse, do):
+    return gradients(q, K, V, o, lse, do, delta=0.0)
+
+
+def delta_with_its_sign_turned(q, K, V, o, lse, do):
+    return gradients(q, K, V, o, lse, do, ds=lambda p, dp, delta: p * (dp + delta))
+
+
+def delta_minus_dp(q, K, V, o, lse, do):
+    return gradients(q, K, V, o, lse, do, ds=lambda p, dp, delta: p * (delta - dp))
+
+
+def delta_from_do_alone(q, K, V, o, lse, do):
+    return gradients(q, K, V, o, lse, do, delta=sum(do))
+
+
+def delta_from_o_alone(q, K, V, o, lse, do):
+    return gradients(q, K, V, o, lse, do, delta=sum(o))
+
+
+def delta_is_the_square_of_do(q, K, V, o, lse, do):
+    return gradients(q, K, V, o, lse, do, delta=dot(do, do))
+
+
+def delta_is_a_mean(q, K, V, o, lse, do):
+    return gradients(q, K, V, o, lse, do, delta=dot(do, o) / len(do))
+
+
+def delta_by_a_second_pass(q, K, V, o, lse, do):
+    scale = 1 / sqrt(len(q))
+    return gradients(q, K, V, o, lse, do, delta=sum(exp(dot(q, k) * scale - lse) * dot(do, v) for k, v in zip(K, V)))
+
+
+def forward_again(q, K, V, o, lse, do):
+    s = [dot(q, k) / sqrt(len(q)) for k in K]
+    m = max(s)
+    p = [exp(x - m) for x in s]
+    l = sum(p)
+    o = [sum(w * v[c] for w, v in zip(p, V)) / l for c in range(len(do))]
+    return gradients(q, K, V, o, lse, do)
+
+
+def derivative_of_the_diagonal_only(q, K, V, o, lse, do):
+    return gradients(q, K, V, o, lse, do, ds=lambda p, dp, delta: p * (1 - p) * dp)
+
+
+def p_twice(q, K, V, o, lse, do):
+    return gradients(q, K, V, o, lse, do, ds=lambda p, dp, delta: p * p * (dp - delta))
+
+
+def p_forgotten(q, K, V, o, lse, do):
+    return gradients(q, K, V, o, lse, do, ds=lambda p, dp, delta: dp - delta)
+
+
+def delta_outside_the_product(q, K, V, o, lse, do):
+    return gradients(q, K, V, o, lse, do, ds=lambda p, dp, delta: p * dp - delta)
+
+
+def lse_forgotten(q, K, V, o, lse, do):
+    return gradients(q, K, V, o, lse, do, weight=lambda s, lse: exp(s))
+
+
+def exponential_before_the_division(q, K, V, o, lse, do):
+    return gradients(q, K, V, o, lse, do, weight=lambda s, lse: exp(s) / exp(lse))
+
+
+def lse_added(q, K, V, o, lse, do):
+    return gradients(q, K, V, o, lse, do, weight=lambda s, lse: exp(s + lse))
+
+
+def sign_of_the_exponent(q, K, V, o, lse, do):
+    return gradients(q, K, V, o, lse, do, weight=lambda s, lse: exp(lse - s))
+
+
+def no_scale_in_dq(q, K, V, o, lse, do):
+    return gradients(q, K, V, o, lse, do, scale_q=1.0)
+
+
+def no_scale_in_dk(q, K, V, o, lse, do):
+    return gradients(q, K, V, o, lse, do, scale_k=1.0)
+
+
+def no_scale_in_the_scores(q, K, V, o, lse, do):
+    return gradients(q, K, V, o, lse, do, scale=1.0, scale_q=1 / sqrt(len(q)), scale_k=1 / sqrt(len(q)))
+
+
+def scale_by_d(q, K, V, o, lse, do):
+    return gradients(q, K, V, o, lse, do, scale=1 / len(q))
+
+
+def dv_without_p(q, K, V, o, lse, do):
+    return gradients(q, K, V, o, lse, do, dv=lambda p, do, v: list(do))
+
+
+def dv_from_v(q, K, V, o, lse, do):
+    return gradients(q, K, V, o, lse, do, dv=lambda p, do, v: [p * x for x in v])
+
+
+def dk_and_dv_exchanged(q, K, V, o, lse, do):
+    dq, dK, dV = gradients(q, K, V, o, lse, do)
+    return dq, dV, dK
+
+
+def dq_of_the_last_key_only(q, K, V, o, lse, do):
+    dq, dK, dV = gradients(q, K, V, o, lse, do)
+    return gradients(q, K[-1:], V[-1:], o, lse, do)[0], dK, dV
+
+
+def mean_instead_of_sum(q, K, V, o, lse, do):
+    dq, dK, dV = gradients(q, K, V, o, lse, do)
+    return [x / len(K) for x in dq], dK, dV
+
+
+def last_key_dropped(q, K, V, o, lse, do):
+    return gradients(q, K[:-1], V[:-1], o, lse, do)
+
+
+def mutates_its_input(q, K, V, o, lse, do):
+    answer = gradients(q, K, V, o, lse, do)
+    for i in range(len(o)):
+        o[i] *= do[i]
+    return answer
+
+
+def returns_early_on_nan(q, K, V, o, lse, do):
+    if any(map(isnan, do)):
+        return [0.0] * len(q), [[0.0] * len(q) for _ in K], [[0.0] * len(do) for _ in K]
+    return gradients(q, K, V, o, lse, do)
+
+
+def two_columns_only(q, K, V, o, lse, do):
+    return gradients(q, K, [v[:2] for v in V], o[:2], lse, do[:2])
+
+
+def hard_codes_the_sample(q, K, V, o, lse, do):
+    return [0.0], [[0.0]], [[1.0]]

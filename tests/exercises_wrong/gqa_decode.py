@@ -1,0 +1,164 @@
+"""Wrong solutions of gqa_decode; a function's name says what is wrong with it."""
+from math import exp, inf, isnan, sqrt
+
+
+def attend(Q, K, V, head=None, start_m=-inf, newest=max, fix_l=True, fix_o=True, weight=lambda s, m: exp(s - m), factor=lambda m, new: exp(m - new),
+           end=lambda o, l: [x / l for x in o], scale=None, keys=None, inside=False):
+    """The right numbers with knobs; each wrong solution turns one. Keys outside, heads of the group inside."""
+    G = max(1, len(Q) // len(K))
+    head = head or (lambda h: h // G)
+    state = {h: (start_m, 0.0, None) for h in range(len(Q))}
+    for g in range(len(K)):
+        mine = [h for h in range(len(Q)) if head(h) == g]
+        for k, v in zip(K[g], V[g]) if keys is None else keys(list(zip(K[g], V[g]))):
+            for h in mine:
+                m, l, o = state[h]
+                s = sum(a * b for a, b in zip(Q[h], k)) / (scale or sqrt(len(k)))
+                new = newest(m, s)
+                a, p = factor(m, new), weight(s, new)
+                l = (a if fix_l else 1.0) * l + p
+                o = [(a if fix_o else 1.0) * x + p * y for x, y in zip(o or [0.0] * len(v), v)]
+                state[h] = new, l, [x / l for x in o] if inside else o
+    return [o if inside or o is None else end(o, l) for m, l, o in state.values()]
+
+
+def heads_by_remainder(Q, K, V):
+    return attend(Q, K, V, head=lambda h: h % len(K))
+
+
+def all_read_the_first_head(Q, K, V):
+    return attend(Q, K, V, head=lambda h: 0)
+
+
+def group_size_for_the_count(Q, K, V):
+    return attend(Q, K, V, head=lambda h: min(h // len(K), len(K) - 1))
+
+
+def one_result_for_each_kv_head(Q, K, V):
+    return attend(Q[:: len(Q) // len(K)], K, V)
+
+
+def one_query_for_the_group(Q, K, V):
+    G = len(Q) // len(K)
+    return attend([Q[h // G * G] for h in range(len(Q))], K, V)
+
+
+def copies_k_and_v_for_every_head(Q, K, V):
+    G = len(Q) // len(K)
+    return attend(Q, [list(K[h // G]) for h in range(len(Q))], [list(V[h // G]) for h in range(len(Q))])
+
+
+def reads_them_again_for_every_head(Q, K, V):
+    G = len(Q) // len(K)
+    return [attend([q], [K[h // G]], [V[h // G]])[0] for h, q in enumerate(Q)]
+
+
+def copies_once(Q, K, V):
+    return attend(Q, [list(k) for k in K], [list(v) for v in V])
+
+
+def keeps_rows_of_scores(Q, K, V):
+    G, out = len(Q) // len(K), []
+    for g in range(len(K)):
+        rows = [[] for _ in range(G)]
+        for k in K[g]:
+            for i in range(G):
+                rows[i].append(sum(a * b for a, b in zip(Q[g * G + i], k)) / sqrt(len(k)))
+        tops = [next((x for x in s if isnan(x)), max(s)) for s in rows]
+        o, l = [None] * G, [0.0] * G
+        for j, v in enumerate(V[g]):
+            for i in range(G):
+                p = exp(rows[i][j] - tops[i])
+                l[i] += p
+                o[i] = [x + p * y for x, y in zip(o[i] or [0.0] * len(v), v)]
+        out += [[x / l[i] for x in o[i]] for i in range(G)]
+    return out
+
+
+def no_running_max(Q, K, V):
+    return attend(Q, K, V, start_m=0.0, newest=lambda m, s: 0.0)
+
+
+def one_maximum_for_the_group(Q, K, V):
+    G, out = len(Q) // len(K), []
+    for g in range(len(K)):
+        m, l, o = -inf, [0.0] * G, [None] * G
+        for k, v in zip(K[g], V[g]):
+            for i in range(G):
+                s = sum(a * b for a, b in zip(Q[g * G + i], k)) / sqrt(len(k))
+                new = max(m, s)
+                a, p = exp(m - new), exp(s - new)
+                l[i] = a * l[i] + p
+                o[i] = [a * x + p * y for x, y in zip(o[i] or [0.0] * len(v), v)]
+                m = new
+        out += [[x / l[i] for x in o[i]] for i in range(G)]
+    return out
+
+
+def no_rescale_of_l(Q, K, V):
+    return attend(Q, K, V, fix_l=False)
+
+
+def no_rescale_of_o(Q, K, V):
+    return attend(Q, K, V, fix_o=False)
+
+
+def maximum_not_carried(Q, K, V):
+    return attend(Q, K, V, newest=lambda m, s: s)
+
+
+def finite_sentinel(Q, K, V):
+    return attend(Q, K, V, start_m=-1e9)
+
+
+def divides_inside_the_loop(Q, K, V):
+    return attend(Q, K, V, inside=True)
+
+
+def never_divides(Q, K, V):
+    return attend(Q, K, V, end=lambda o, l: o)
+
+
+def sign_of_the_exponent(Q, K, V):
+    return attend(Q, K, V, newest=lambda m, s: s if m == -inf else min(m, s), weight=lambda s, m: exp(m - s), factor=lambda m, new: 0.0 if m == -inf else exp(new - m))
+
+
+def mean_instead_of_sum(Q, K, V):
+    return [[x / len(K[0]) for x in o] for o in attend(Q, K, V)]
+
+
+def last_key_dropped(Q, K, V):
+    return attend(Q, K, V, keys=lambda pairs: pairs[:-1] or pairs)
+
+
+def mutates_its_input(Q, K, V):
+    answer = attend(Q, K, V)
+    for q, o in zip(Q, answer):
+        q[:] = o
+    return answer
+
+
+def nan_skipped(Q, K, V):
+    return attend(Q, K, V, keys=lambda pairs: [(k, v) for k, v in pairs if not isnan(sum(k))] or pairs)
+
+
+def returns_early_on_nan(Q, K, V):
+    if any(isnan(x) for head in K for k in head for x in k):
+        return [[0.0] * len(V[0][0]) for _ in Q]
+    return attend(Q, K, V)
+
+
+def no_scale(Q, K, V):
+    return attend(Q, K, V, scale=1.0)
+
+
+def scale_by_d(Q, K, V):
+    return attend(Q, K, V, scale=len(Q[0]))
+
+
+def two_columns_only(Q, K, V):
+    return [o[:2] for o in attend(Q, K, V)]
+
+
+def hard_codes_the_sample(Q, K, V):
+    return [[2.0], [2.0]]
