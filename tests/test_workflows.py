@@ -455,6 +455,11 @@ def test_an_error_and_a_timeout_keep_what_was_measured_and_do_not_stop_the_labs_
     assert json.loads((bench / "measured/nvidia-h200/zz_last.json").read_text("utf-8"))["run"]["status"] == "ok"
 
 
+@pytest.mark.parametrize("lab, red", [("good", False), ("no_counters", False), ("hangs", True), ("out_of_memory", True)])
+def test_measuring_is_red_when_a_lab_is_not_whole(bench, lab, red):
+    assert bool(measure(bench, LAB=lab).returncode) is red
+
+
 def test_without_a_gpu_measuring_is_red_and_says_so(bench):
     torch = bench / "fake" / "torch.py"
     torch.write_text(torch.read_text("utf-8").replace("is_available = staticmethod(lambda: True)", "is_available = staticmethod(lambda: False)\n    init = staticmethod(lambda: None)"), "utf-8")
