@@ -5,6 +5,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 TOP = pathlib.Path(__file__).resolve().parents[1]
 SITE_URL = "https://lesson.example/repo/"
 LANGUAGES = ("en", "zh")
@@ -42,3 +44,18 @@ class Tree:
 class QuietHandler(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *args):
         pass
+
+
+def violations(page, part):
+    """What axe-core finds in a part of the page, in both themes."""
+    axe = TOP / "node_modules/axe-core/axe.min.js"
+    if not axe.is_file():
+        pytest.skip("axe-core is not installed: `npm ci`")
+    page.emulate_media(reduced_motion="reduce")   # colours that fade would be judged half-way
+    page.add_script_tag(path=axe)
+    found = []
+    for scheme in ("default", "slate"):
+        page.evaluate("scheme => { document.body.dataset.mdColorScheme = scheme }", scheme)
+        found += page.evaluate("async (part) => (await axe.run(part, { resultTypes: ['violations'] })).violations.flatMap(v => v.nodes.map(n => `${v.id}: ${n.html.slice(0, 160)}: ${n.failureSummary}`))", part)
+    page.evaluate("document.body.dataset.mdColorScheme = 'default'")
+    return found

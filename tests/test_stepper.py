@@ -7,7 +7,7 @@ import online_softmax as lesson
 import pytest
 from core import online_trace, widgets
 from core.errors import PageError
-from support import LANGUAGES, TOP
+from support import LANGUAGES, TOP, violations
 
 SOURCE = (TOP / "examples/online_softmax.py").read_text("utf-8")
 OUTPUT = (TOP / "examples/outputs/online_softmax.txt").read_text("utf-8")
@@ -227,6 +227,18 @@ def test_a_readers_scores_run_the_same_file_after_a_click(stepper):
     stepper.page.wait_for_function("document.querySelectorAll('.widget-stepper .keys span').length === 2", timeout=60_000)
     stepper.end.click()
     assert "0.000000, 0.000000" in box.locator(".result").inner_text()
+
+
+@pytest.mark.parametrize("width", [320, 1280])
+def test_axe_finds_nothing_in_the_middle_of_a_walk_and_a_phone_holds_it(stepper, width):
+    stepper.page.set_viewport_size({"width": width, "height": 800})
+    stepper.order.select_option("reversed")
+    for _ in range(11):
+        stepper.forward.click()
+    stepper.box.locator("details").evaluate("details => { details.open = true }")
+    assert violations(stepper.page, ".widget-stepper") == []
+    assert stepper.page.evaluate("document.documentElement.scrollWidth") <= width
+    stepper.page.set_viewport_size({"width": 1280, "height": 800})
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

@@ -82,7 +82,8 @@ class Stream {
 
 async function start(base) {
   const fetched = globalThis.fetch;
-  let loaded = 0;
+  let loaded = 0, told = 0;
+  const tell = () => { told = performance.now(); postMessage({ loaded }); };
   // The two large files are asked for at once, while Pyodide's own code is still on its way.
   const early = new Map(["pyodide.asm.wasm", "python_stdlib.zip"].map((name) => [base + name, fetched(base + name)]));
   for (const promise of early.values()) promise.catch(() => {});
@@ -99,7 +100,12 @@ async function start(base) {
     }
     if (!response.body) return response;
     const counted = response.body.pipeThrough(new TransformStream({
-      transform(chunk, out) { postMessage({ loaded: loaded += chunk.byteLength }); out.enqueue(chunk); },
+      transform(chunk, out) {
+        loaded += chunk.byteLength;
+        if (performance.now() - told > 100) tell();
+        out.enqueue(chunk);
+      },
+      flush: tell,
     }));
     return new Response(counted, response);
   };
