@@ -1,17 +1,19 @@
-"""Exercise 6: one decode step with grouped-query attention, each key and value read once. Standard library only.
+"""Exercise 6: one decode step with grouped-query attention, each key and value read once.
 
-G query heads share one KV head. A program that copies K for each of them, or reads it G times, loses what GQA is for.
+G query heads share one KV head. A program that copies K for each of them, or reads it
+G times, loses what GQA is for.
 """
 
 from math import exp, inf, sqrt
 
 
 def gqa_decode(Q, K, V):
-    """Attention of one query a head: query head h reads KV head h // G, where G = H / H_kv.  # [H][d_v]
+    """Attention of one query a head; head h reads KV head h // G, G = H / H_kv.  # [H][d_v]
 
-    Q [H][d], K [H_kv][S][d], V [H_kv][S][d_v] as lists; H is a multiple of H_kv, S >= 1.
-    Each row of K and V is read once, for all heads of its group; nothing with S entries is kept or copied.
-    Scores may be large or far below zero. A NaN gives NaN in the heads that read it. Leave Q, K and V as they are.
+    Q [H][d], K [H_kv][S][d], V [H_kv][S][d_v] as lists; H is a multiple of H_kv, S >=
+    1. Each row of K and V is read once, for all heads of its group; nothing with S
+    entries is kept or copied. Scores may be large or far below zero. A NaN gives NaN
+    in the heads that read it. Leave Q, K and V as they are.
 
         gqa_decode([[1.0], [1.0]], [[[0.0], [0.0]]], [[[1.0], [3.0]]])  →  [[2.0], [2.0]]
     """

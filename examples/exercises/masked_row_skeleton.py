@@ -1,6 +1,7 @@
-"""Exercise 3: the same pass when a mask hides keys, whole tiles of them, or every key. Standard library only.
+"""Exercise 3: the same pass when a mask hides keys, whole tiles of them, or every key.
 
-A hidden key has the score -inf, and -inf - -inf is NaN: this is where real kernels have had their bugs.
+A hidden key has the score -inf, and -inf - -inf is NaN: this is where real kernels
+have had their bugs.
 """
 
 from math import exp, inf, sqrt
@@ -9,10 +10,11 @@ from math import exp, inf, sqrt
 def masked_row(q, K, V, mask, block):
     """softmax over the visible keys alone, tile by tile.  # [d_v]
 
-    q [d], K [S][d], V [S][d_v] as lists, S >= 1. mask is a list of S booleans: True means that the key is seen.
-    Under a hidden key the rows of K and V may hold anything, NaN and inf as well; the result must not show it.
-    Whole tiles may be hidden, the first ones too. When every key is hidden the result is zeros.
-    Scores of visible keys may be large or far below zero (-1e300). A visible NaN gives NaN.
+    q [d], K [S][d], V [S][d_v] as lists, S >= 1. mask is a list of S booleans: True
+    means that the key is seen. Under a hidden key the rows of K and V may hold
+    anything, NaN and inf as well; the result must not show it. Whole tiles may be
+    hidden, the first ones too. When every key is hidden the result is zeros. Scores
+    of visible keys may be large or far below zero (-1e300). A visible NaN gives NaN.
     Keep no row of S scores. Leave the arguments as they are.
 
         masked_row([1.0], [[0.0], [7.0]], [[1.0], [3.0]], [True, False], block=1)  →  [1.0]

@@ -1,6 +1,7 @@
-"""Exercise 1: softmax-weighted mean of values that arrive one key at a time. Standard library only.
+"""Exercise 1: softmax-weighted mean of values that arrive one key at a time.
 
-What is kept must not grow with the number of keys: this is the loop that lets a kernel never store a row of scores.
+What is kept must not grow with the number of keys: this is the loop that lets a
+kernel never store a row of scores.
 """
 
 from math import exp, inf
@@ -9,9 +10,10 @@ from math import exp, inf
 def online_row(stream):
     """Sum of softmax(s) · v over all keys, in one pass.  # [d_v]
 
-    stream yields (s, v) for each key: its score, a finite float, and its value, a list of d_v floats. There is at least
-    one key; the stream can be read once; it may be long, so keep a few numbers and not the keys.
-    Scores may be large (1000.0) or far below zero (-1e300), and the largest may come last. A NaN score gives NaN.
+    stream yields (s, v) for each key: its score, a finite float, and its value, a
+    list of d_v floats. There is at least one key; the stream can be read once; it may
+    be long, so keep a few numbers and not the keys. Scores may be large (1000.0) or
+    far below zero (-1e300), and the largest may come last. A NaN score gives NaN.
     Leave the lists as they are.
 
         online_row(iter([(0.0, [1.0, 4.0]), (0.0, [3.0, 8.0])]))  →  [2.0, 6.0]
