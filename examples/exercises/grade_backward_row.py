@@ -176,7 +176,7 @@ def call(function, args):
 
 
 def written(args):
-    return ", ".join(map(shown, args))
+    return ", ".join(f"{name}={shown(x)}" for name, x in zip(("q", "K", "V", "o", "lse", "do"), args))
 
 
 # From here on every grader is the same, to the byte: how a property is tried, what is said, the command line.

@@ -221,8 +221,7 @@ def call(function, args):
 
 
 def written(args):
-    *lists, Br, Bc = args
-    return ", ".join([*map(shown, lists), f"Br={Br}", f"Bc={Bc}"])
+    return ", ".join(f"{name}={shown(x)}" for name, x in zip(("Q", "K", "V", "Br", "Bc"), args))
 
 
 # From here on every grader is the same, to the byte: how a property is tried, what is said, the command line.

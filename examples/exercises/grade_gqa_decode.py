@@ -192,7 +192,7 @@ def call(function, args):
 
 
 def written(args):
-    return ", ".join(shown(list(x)) for x in args)
+    return ", ".join(f"{name}={shown(list(x))}" for name, x in zip(("Q", "K", "V"), args))
 
 
 # From here on every grader is the same, to the byte: how a property is tried, what is said, the command line.

@@ -232,8 +232,7 @@ def call(function, args):
 
 
 def written(args):
-    *lists, block = args
-    return ", ".join([*map(shown, lists), f"block={block}"])
+    return ", ".join(f"{name}={shown(x)}" for name, x in zip(("q", "K", "V", "mask", "block"), args))
 
 
 # From here on every grader is the same, to the byte: how a property is tried, what is said, the command line.
