@@ -118,6 +118,10 @@ def test_a_traceback_names_the_readers_line(widget, source, line, shown):
     assert widget.box.locator(".gutter .wrong").count() == 0
 
 
+def test_a_character_written_byte_by_byte_arrives_whole(widget):
+    assert widget.go("import sys\nfor byte in 'é中🎉'.encode():\n    sys.stdout.buffer.write(bytes([byte]))\n    sys.stdout.buffer.flush()\n") == "é中🎉"
+
+
 def test_torch_is_answered_with_the_file_for_a_gpu(widget, site):
     widget.go("import torch\n")
     note = widget.box.get_by_role("alert")
