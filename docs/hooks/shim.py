@@ -102,8 +102,8 @@ def on_page_content(content, page, config, files):
             error.line += page.first_line - 1
         raise _located(error, page) from None
     content = core["html"].link_files(content, {path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("*.py")}, _root(page))
-    content = core["html"].explain_exempt(content, {"en": "Not run by the tests: ", "zh": "测试不运行此段："}[config.extra["lang"]])
-    return page.lesson.place_figures(content)
+    content = core["html"].explain_exempt(content, config.extra["lang"])
+    return core["html"].tidy(page.lesson.place_figures(content), config.extra["lang"])
 
 
 def on_page_context(context, page, config, nav):
@@ -116,6 +116,15 @@ def on_page_context(context, page, config, nav):
     context["has_math"] = 'class="math"' in (page.content or "")
     context["stale"] = [result for result in getattr(getattr(page, "lesson", None), "used", []) if result["stale"]]
     return context
+
+
+def on_post_page(output, page, config):
+    if config.extra["lang"] == "root":
+        return output
+    try:
+        return state["core"]["html"].controls(output, config.extra["lang"])
+    except state["core"]["errors"].PageError as error:
+        raise _located(error, page) from None
 
 
 def on_env(env, config, files):

@@ -48,7 +48,7 @@ def _line(key, labels, unit):
         axes.set_title(unit, loc="left", color=INK, size=11)
         _finish(axes, "upper left")
         out = _svg(plt, figure)
-    return _themed(out, f"{unit}: {', '.join(label for _, label in curves)}")
+    return _themed(out, "; ".join(label for _, label in curves) + (f" ({unit})" if unit else "") + f" / {x_label}")
 
 
 def roofline(rows, labels, values):
@@ -90,7 +90,7 @@ def _roofline(key, labels, copy_gbps, matmul_tflops):
         axes.set_title("TFLOP/s", loc="left", color=INK, size=11)
         _finish(axes, "lower right")
         out = _svg(plt, figure)
-    return _themed(out, "TFLOP/s / (FLOP / byte): " + ", ".join(label for _, label in labels))
+    return _themed(out, "; ".join(label for _, label in labels) + " (TFLOP/s) / FLOP per byte")
 
 
 def _finish(axes, legend):

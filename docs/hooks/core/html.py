@@ -1,7 +1,15 @@
-"""Small changes to rendered pages: file names become links, exempt code says why it is not run."""
+"""Small changes to rendered pages: file names become links, exempt code says why it is not run, and what a keyboard or a
+screen reader needs: controls that are buttons with names, where the theme has bare labels of hidden check boxes."""
 import html
 import re
 
+from .errors import PageError
+
+WORDS = {
+    "en": {"menu": "Menu", "close": "Close the menu", "search": "Search", "back": "Close search", "link": "Link to this section",
+           "chart": "Chart: ", "notest": "Not run by the tests: "},
+    "zh": {"menu": "菜单", "close": "关闭菜单", "search": "搜索", "back": "关闭搜索", "link": "本节链接", "chart": "图表：", "notest": "测试不运行此段："},
+}
 NOTEST = re.compile(r'<div class="([^"]*highlight[^"]*)" data-notest="([^"]*)">')
 
 
@@ -16,11 +24,60 @@ def link_files(content, served, root):
     return re.sub(r'<span class="filename">([^<]*)</span>', put, content)
 
 
-def explain_exempt(content, word):
+def explain_exempt(content, lang):
     """Write under a code block that tests do not run the reason that its `data-notest` gives."""
+    word = WORDS[lang]["notest"]
     parts, position = [], 0
     for match in NOTEST.finditer(content):
         end = content.index("</pre></div>", match.end()) + len("</pre></div>")
         parts += [content[position:end], f'<p class="notest">{word}{match[2]}</p>']
         position = end
     return "".join(parts) + content[position:]
+
+
+def tidy(content, lang):
+    """An empty corner of a table heads nothing; a section's link and a chart have names in words; an option's name is not broken behind its dashes."""
+    words = WORDS[lang]
+    content = re.sub(r"<th(?: [^>]*)?></th>", "<td></td>", content)
+    content = re.sub(r'(<a class="headerlink" href="[^"]*") title="[^"]*"', rf'\1 title="{words["link"]}" aria-label="{words["link"]}"', content)
+    content = re.sub(r'(<figure class="chart".*?<svg role="img" aria-label=")', rf"\1{words['chart']}", content)
+    return re.sub(r"<code>(--[a-z][a-z-]{,24})(?=[ <=])", r'<code><span class="option">\1</span>', content)
+
+
+def controls(page, lang):
+    """Give the theme's controls names, and make buttons of the labels that a keyboard cannot reach; js/site.js presses their check boxes."""
+    words = WORDS[lang]
+
+    def button(inner, **attributes):
+        written = "".join(f' {name.replace("_", "-").strip("-")}="{value}"' for name, value in attributes.items())
+        return f'<button type="button"{written}>{inner}</button>'
+
+    def opener(match):
+        name = words["menu" if match[1] == "drawer" else "search"]
+        made = button(match[2], class_="md-header__button md-icon", data_toggle=f"__{match[1]}", aria_expanded="false", aria_label=name)
+        return f"{made}<noscript>{match[0]}</noscript>"
+
+    def scheme(match):
+        made = button(match[5], class_="md-header__button md-icon", data_press=match[4], title=match[3], aria_label=match[3])
+        return f'{match[1]} tabindex="-1" aria-hidden="true"{match[2]}{made.replace(">", " hidden>", 1)}'
+
+    def back(match):
+        return match[0] + button(match[1], class_="md-search__icon md-icon md-search__back", data_toggle="__search", aria_label=words["back"])
+
+    def head(match):
+        return f'<div class="md-nav__title drawer-title">{match[1]}{button("×", class_="drawer-close", data_toggle="__drawer", aria_label=words["close"])}</div>'
+
+    for pattern, made, count in (
+        (r'<label class="md-header__button md-icon" for="__(drawer|search)">(.*?)</label>', opener, 2),
+        (r'(<input class="md-option"[^>]*?) +aria-label="[^"]*"([^>]*>\s*)<label class="md-header__button md-icon" title="([^"]*)" for="([^"]*)" hidden>(.*?)</label>', scheme, 2),
+        (r'<label class="md-search__icon md-icon" for="__search">(?:(?!</label>).)*(<svg(?:(?!<svg).)*?</svg>)\s*</label>', back, 1),
+        (r'<label class="md-nav__title" for="__drawer">(.*?)</label>', head, 1),
+        (r'data-md-component="search" role="dialog"', lambda match: f'{match[0]} aria-label="{words["search"]}"', 1),
+    ):
+        page, found = re.subn(pattern, made, page, flags=re.S)
+        if found != count:
+            raise PageError(f"the theme's page has {found} controls like {pattern[:50]}…, not {count}: see docs/hooks/core/html.py.")
+    # The current page's own sections, inside the drawer; a page without sections has none.
+    for kind, state in (("md-nav__link md-nav__link--active", {"aria_expanded": "false"}), ("md-nav__title", {})):
+        page = re.sub(rf'<label class="{kind}" for="__toc">(.*?)</label>', lambda m: button(m[1], class_=kind, data_toggle="__toc", **state), page, count=1, flags=re.S)
+    return page

@@ -24,8 +24,7 @@ def render(content, renderer, markdown):
         if "error" in answer:
             raise PageError(f"formula '{tex}': {answer['error']}", _line_of(tex, markdown))
         tag = "div" if display else "var"   # not an element that KaTeX nests: the search plugin would stop excluding at its end
-        scroll = ' tabindex="0"' if display else ""
-        made = f'<{tag} class="math" data-search-exclude{scroll}>{answer["html"]}</{tag}>'
+        made = f'<{tag} class="math" data-search-exclude>{answer["html"]}</{tag}>'
         # Browsers break a line between a formula and the comma after it; a short formula keeps its comma.
         return f'<span class="together">{made}{match[5]}</span>' if match[5] and not display and len(tex) <= 24 else made + match[5]
 

@@ -19,6 +19,88 @@ if (root) {
   }
 }
 
+// Buttons press the theme's hidden check boxes (docs/hooks/core/html.py puts them where the theme has labels).
+const first = (selector) => document.querySelector(selector);
+for (const button of document.querySelectorAll("button[data-toggle]")) {
+  button.addEventListener("click", () => document.getElementById(button.dataset.toggle).click());
+}
+
+/** Follow the check box `id`: `covered` rests while it is checked, focus goes in to `inside` and, if it was in there, back to the opener. */
+function follow(id, inside, covered) {
+  const box = document.getElementById(id);
+  const opener = first(`button[data-toggle=${id}][aria-expanded]`);
+  if (!box || !opener) return;
+  box.addEventListener("change", () => {
+    opener.setAttribute("aria-expanded", box.checked);
+    const within = document.activeElement?.closest(".md-sidebar--primary, .md-search") || document.activeElement === document.body;
+    for (const element of covered()) element.inert = box.checked;
+    if (box.checked) first(inside)?.focus();
+    else if (within && !moved) opener.focus();
+    moved = false;
+  });
+}
+let moved = false;   // a link was followed: focus belongs at its target
+addEventListener("hashchange", () => { moved = true; setTimeout(() => { moved = false; }, 500); });
+follow("__drawer", ".drawer-close", () => document.querySelectorAll(".md-header, .md-content, .md-footer, .md-sidebar--secondary, [data-md-component=skip], [data-md-component=announce]"));
+follow("__toc", ".md-sidebar--primary .md-nav__title[data-toggle=__toc]", () => {
+  const item = document.getElementById("__toc").parentElement;
+  return [...item.parentElement.children].filter((other) => other !== item).concat(first(".drawer-title"), first("button.md-nav__link[data-toggle=__toc]"));
+});
+follow("__search", ".md-search__input", () => []);
+first(".md-search")?.addEventListener("focusout", ({ relatedTarget, currentTarget }) => {
+  if (relatedTarget && !currentTarget.contains(relatedTarget)) { moved = true; close("__search"); moved = false; }
+});
+// The theme searches when a key is let go; dictation, pasting and many input methods let go of none.
+first(".md-search__input")?.addEventListener("input", ({ target }) => target.dispatchEvent(new Event("keyup")));
+// Its hits are links that Tab reaches too, not only the arrow keys.
+const hits = first(".md-search-result__list");
+if (hits) new MutationObserver(() => hits.querySelectorAll("a[tabindex]").forEach((hit) => hit.removeAttribute("tabindex"))).observe(hits, { childList: true, subtree: true });
+const narrow = matchMedia("(max-width: 76.234375em)");
+const close = (id) => { const box = document.getElementById(id); if (box?.checked) box.click(); return box; };
+narrow.addEventListener("change", () => close("__drawer"));
+document.getElementById("__drawer").addEventListener("change", ({ target }) => { if (!target.checked) { moved = true; close("__toc"); moved = false; } });
+addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && document.getElementById("__drawer").checked) close(document.getElementById("__toc")?.checked ? "__toc" : "__drawer");
+  if (event.key === "Tab" && document.getElementById("__search").checked) event.stopPropagation();   // on to the hits, where the theme would close
+  // The theme's one-letter shortcuts turn pages when speech is typed; "/" for the search stays.
+  if ("pn,.fs".includes(event.key) && !event.target.closest?.("input, textarea, select, [contenteditable]")) event.stopPropagation();
+}, true);
+
+// The colour scheme: the button presses the other scheme's radio button, then its successor takes the focus.
+for (const button of document.querySelectorAll("button[data-press]")) {
+  button.addEventListener("keydown", (event) => event.stopPropagation());
+  button.addEventListener("click", () => {
+    document.getElementById(button.dataset.press).click();
+    first("button[data-press]:not([hidden])").focus();
+  });
+}
+
+// What scrolls inside itself is reached by Tab and says what it is. The theme wraps tables and adds copy buttons by script, so this comes after.
+const words = document.documentElement.lang.startsWith("zh") ? { PRE: "代码", DIV: "公式", TABLE: "表格", colon: "：" } : { PRE: "Code", DIV: "Formula", TABLE: "Table", colon: ": " };
+const sizes = new ResizeObserver((entries) => entries.forEach(({ target: { scroller: target } }) => {
+  const scrolls = target.scrollWidth > target.clientWidth;
+  for (const [name, value] of Object.entries({ tabindex: 0, role: "group", "aria-label": target.label })) {
+    if (scrolls) target.setAttribute(name, value); else target.removeAttribute(name);
+  }
+}));
+document.addEventListener("DOMContentLoaded", () => {
+  const article = first("article");
+  if (!article) return;
+  let heading = "";
+  for (const element of article.querySelectorAll("h1, h2, h3, h4, .md-typeset__scrollwrap, pre > code, div.math")) {
+    if (/^H\d$/.test(element.tagName)) { heading = element.firstChild.textContent; continue; }
+    const kind = element.tagName === "CODE" ? "PRE" : element.classList.contains("math") ? "DIV" : "TABLE";
+    element.label = words[kind] + words.colon + (element.closest(".highlight")?.querySelector(".filename")?.textContent ?? heading);
+    for (const part of kind === "PRE" ? [element] : [element, element.firstElementChild]) {   // a formula widens when its fonts arrive
+      part.scroller = element;
+      sizes.observe(part);
+    }
+  }
+  const copy = () => { for (const nav of article.querySelectorAll("nav.md-code__nav:not([role])")) nav.setAttribute("role", "none"); };
+  new MutationObserver(copy).observe(article, { childList: true, subtree: true });
+  copy();
+});
+
 // Each widget brings its own module; a page without widgets loads none.
 for (const element of document.querySelectorAll("[data-widget]")) {
   import(new URL(`./${element.dataset.widget}.js`, import.meta.url)).then((module) => module.default(element));
