@@ -47,15 +47,15 @@ FOCUS = """() => {
 @pytest.fixture(scope="module")
 def phone(chromium):
     context = chromium.new_context(viewport={"width": 390, "height": 844}, reduced_motion="reduce", color_scheme="light")
-    yield context
+    yield context.new_page()
     context.close()
 
 
 @pytest.fixture
 def page(phone):
-    page = phone.new_page()
-    yield page
-    page.close()
+    phone.goto("about:blank")
+    phone.set_viewport_size({"width": 390, "height": 844})
+    return phone
 
 
 def press(page, *keys):
