@@ -236,8 +236,19 @@ def test_the_tile_model_and_where_flash_leaves_the_floor():
     assert 0 < min(off) and max(off) - min(off) < 3, "'by nearly the same share at every length'"
     assert found["flash_leaves_floor_S"] == 8192 and found["flash_causal_leaves_floor_S"] < 8192
     assert found["cudnn_leaves_floor_S"] is None and found["cudnn_causal_leaves_floor_S"] is None
-    assert traffic("flash")[16384]["write_mib"] > traffic("flash")[16384]["model_write_mib"]
+    assert all(traffic("flash")[S]["write_mib"] > traffic("flash")[S]["model_write_mib"] for S in (8192, 16384))
     assert all(row["kv_at_work_mib"] < row["l2_cache_mib"] / 2 for row in traffic("flash").values())
+
+
+def test_flash_passes_the_roof_of_naive_at_every_length():
+    assert all(roof("flash")[S]["tflops"] > roof("naive")[S]["roof_tflops"] for S in roof("flash"))
+
+
+def test_what_comes_back_as_s_squared_even_with_cudnn():
+    """The page names all the ways: GQA in fp32, GQA above 256, d = 100 masked, strided, one KV head without enable_gqa."""
+    for row in rows("sdpa_dispatch", part="dispatch", backend="math"):
+        gqa = row["kv_heads"] < row["heads"]
+        assert (gqa and (row["dtype"] == "fp32" or row["d"] > 256 or not row["enable_gqa"])) or row["layout"] == "strided" or (row["d"] == 100 and row["mask"] == "boolean"), row["case"]
 
 
 def test_the_two_launches():
