@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 import attention_error as lab
 
@@ -19,9 +20,6 @@ def test_alone_and_without_torch_it_says_what_it_needs(tmp_path):
     shutil.copy(lab.__file__, tmp_path)
     done = subprocess.run([sys.executable, "-I", "-S", "attention_error.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60, env={**os.environ})
     assert done.returncode == 2 and done.stdout == "" and done.stderr.startswith("PyTorch is missing") and done.stderr.count("\n") == 1
-
-
-torch = pytest.importorskip("torch")
 
 
 @pytest.fixture(autouse=True)

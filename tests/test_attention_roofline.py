@@ -12,10 +12,10 @@ import types
 from pathlib import Path
 
 import pytest
+import torch
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 RESULT = EXAMPLES / "results" / "nvidia-h200" / "attention_roofline.json"
-torch = pytest.importorskip("torch")
 sys.path.insert(0, str(EXAMPLES))
 import attention_roofline as lab  # noqa: E402
 

@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 RESULT = EXAMPLES / "results" / "nvidia-h200" / "decode_attention.json"
-torch = pytest.importorskip("torch")
 sys.path[:0] = [str(EXAMPLES), str(Path(__file__).resolve().parent)]
 import decode_attention as lab  # noqa: E402
 import flash_vs_naive_memory as memory  # noqa: E402

@@ -9,6 +9,7 @@ import sys
 import types
 
 import pytest
+import torch
 
 import flash_backward as lab
 
@@ -85,7 +86,6 @@ def test_spread():
     assert lab.spread(range(11)) == (5, 1, 9)
 
 
-torch = pytest.importorskip("torch")
 from torch.multiprocessing.reductions import StorageWeakRef  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402

@@ -8,6 +8,7 @@ import sys
 import types
 
 import pytest
+import torch
 
 import flash_vs_naive_memory as lab
 
@@ -123,8 +124,6 @@ def test_a_smaller_card_holds_less():
 
 
 # The two sides and the check.
-
-torch = pytest.importorskip("torch")
 
 
 class Requested:

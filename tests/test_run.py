@@ -303,7 +303,7 @@ def test_the_driver_is_null_when_nvidia_smi_does_not_answer(tmp_path, monkeypatc
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin" if script else str(tmp_path))
     ask = runner.ask
     monkeypatch.setattr(runner, "ask", lambda *command, cwd=None: ask(*command, cwd=cwd, seconds=1))
-    torch = pytest.importorskip("torch")
+    import torch
     import types
 
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: types.SimpleNamespace(name="Card", total_memory=1, multi_processor_count=2))

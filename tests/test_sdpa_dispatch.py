@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 import sdpa_dispatch as lab
 
@@ -92,9 +93,6 @@ def test_bytes_per_score_finds_the_part_that_quadruples():
     assert lab.bytes_per_score(lab.PLAIN, 7_340_032, 2 * 7_340_032) == 0
     assert lab.bytes_per_score({**lab.PLAIN, "S_q": 256}, 3 * 256 * 1024, 4 * 3 * 256 * 1024) == pytest.approx(3 / 28)      # a mask shared by all heads
     assert lab.bytes_per_score({**lab.PLAIN, "S_q": 1, "S_kv": 4096}, 10, 10) is None
-
-
-torch = pytest.importorskip("torch")
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 SOURCE = (EXAMPLES / "tiled_attention.py").read_text(encoding="utf-8")
@@ -26,7 +27,6 @@ def test_without_torch_one_line_and_exit_2(tmp_path):
     assert done.stderr == "tiled_attention.py needs PyTorch: pip install torch\n"
 
 
-torch = pytest.importorskip("torch")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
