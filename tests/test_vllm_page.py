@@ -37,6 +37,42 @@ def test_no_line_number_is_typed(lang):
     assert not re.search(r"\.py:\d", text(lang, "vllm")), "the tables of evidence have the lines"
 
 
+LESSON = [  # (place as section 4b of the lesson types it, in order; `:N` is in the file named before; statement; release)
+    ("registry.py:44", "registry", "0.26.0"), ("flash_attn.py:72", "dtypes", "0.26.0"), (":201", "capability", "0.26.0"),
+    ("flash_attn.py:751", "scale-layer", "0.26.0"), (":776", "fa-log", "0.26.0"), ("flash_attn.py:1071", "write-arguments", "0.26.0"),
+    ("flash_attn.py:811", "forward-arguments", "0.26.0"), ("flash_attn.py:1014", "inner-callee", "0.26.0"), ("flash_attn_interface.py:315", "kernels", "0.26.0"),
+    ("flash_attn.py:141", "cache-shape", "0.26.0"), ("engine/arg_utils.py:930", "flag-backend", "0.26.0"), (":1562", "flag-config", "0.26.0"),
+    (":2252", "flags-exclusive", "0.26.0"), ("platforms/cuda.py:83", "order-default", "0.26.0"), ("platforms/cuda.py:417", "explicit-unsupported", "0.26.0"),
+    (":397", "automatic", "0.26.0"), ("fa_utils.py:132", "fa-version", "0.26.0"), ("flash_attn.py:1182", "forward-arguments", "newest"), (":1404", "inner-callee", "newest"),
+]
+
+
+def lesson_4b(lang):
+    return re.search(r"\{ #vllm \}\n(.*?)^## ", text(lang, "lesson"), re.S | re.M)[1]
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_lines_that_the_lesson_types_are_those_of_the_evidence(lang):
+    section = lesson_4b(lang)
+    assert re.findall(r"`([\w/]*(?:\.py)?:\d+)`", section) == [place for place, *_ in LESSON], "a place in section 4b of the lesson is in LESSON, in order, or not there"
+    assert not re.search(r"\blines? \d|第 \d+ 行|#L\d", section), "give a line as `file.py:N`"
+    file = None
+    for place, statement, release in LESSON:
+        named, line = place.split(":")
+        file, found = named or file, ROWS[statement][release]
+        assert found["file"].endswith(f"/{file}") and found["line"] == int(line), f"'{place}' is typed; {statement} stands at {found['file']}:{found['line']} in {release}"
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_lesson_names_the_releases_and_the_day_of_the_evidence(lang):
+    newest, (year, month, day) = EVIDENCE["versions"]["newest"]["version"], EVIDENCE["checked"].split("-")
+    months = "January February March April May June July August September October November December".split()
+    date = {"en": f"{int(day)} {months[int(month) - 1]} {year}", "zh": f"{year} 年 {int(month)} 月 {int(day)} 日"}[lang]
+    pages = text(lang, "lesson")
+    assert set(re.findall(r"(?<![\d.])0\.\d\d\.\d+", pages)) == {statements.PINNED, newest} and newest in lesson_4b(lang)
+    assert set(re.findall(r"\d+ (?:%s) 20\d\d|20\d\d 年 \d+ 月 \d+ 日" % "|".join(months), pages)) == {date}, "the evidence was made on another day"
+
+
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_the_table_of_cards_is_the_evidence(lang):
     orders = ROWS["order-default"][statements.PINNED]["found"] | ROWS["order-sm100"][statements.PINNED]["found"]
