@@ -517,3 +517,29 @@ def test_measuring_that_gave_nothing_proposes_nothing(shared):
     assert ended(done, "Publish with the fresh results, without waiting").returncode == 0, done[-1][1].stdout
     assert any("Nothing new to propose." in run.stdout for _, run in done) and not any(line.startswith("pr create") for line in shared.asked())
     assert "no usable GPU" in (shared.top / "summary.md").read_text("utf-8")
+
+
+# The weekly check of vLLM: its own lines, with a stand-in for the program.
+
+HOLDS = "vLLM 0.40.0: 79 of 80 statements hold, 0 changed as noted, 1 do not hold"
+
+
+@pytest.mark.parametrize("said, ended, status, red", [
+    (HOLDS, 0, "0", False), (HOLDS, 1, "1", False),                       # true; not true, and the next step says so
+    ("Traceback (most recent call last):", 1, "1", True),                 # the program broke
+    ("vllm.py: no network", 2, "2", True), ("Killed", 137, "137", True),  # nothing was checked
+])
+def test_the_weekly_check_is_red_when_nothing_was_checked_and_hands_on_how_it_ended(tmp_path, said, ended, status, red):
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    program = tmp_path / ".venv/bin/python"
+    program.write_text(f'#!/bin/sh\n[ "$*" = "tests/verify/vllm.py newest" ] || exit 99\necho "{said}" >&2\nexit {ended}\n')
+    program.chmod(0o755)
+    workflow = WORKFLOWS["verify-vllm"]
+    check, opens = [step for step in workflow["jobs"]["newest"]["steps"] if "run" in step][1:]
+    shell = workflow.get("defaults", {}).get("run", {}).get("shell")
+    options = ["-eo", "pipefail"] if shell == "bash" else ["-e"]                # what GitHub gives a step that names no shell
+    done = subprocess.run(["bash", "--noprofile", "--norc", *options, "-c", check["run"]], cwd=tmp_path, capture_output=True, text=True, timeout=30,
+                          env={"PATH": os.environ["PATH"], "GITHUB_OUTPUT": str(tmp_path / "output")})
+    assert said in done.stdout and (tmp_path / "output").read_text("utf-8") == f"status={status}\n"
+    assert bool(done.returncode) is red
+    assert check["id"] == "check" and opens["if"] == "steps.check.outputs.status == '1'" and "report.txt" in opens["run"]
