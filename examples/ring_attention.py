@@ -42,7 +42,7 @@ MODES = ((False, "contiguous"), (True, "contiguous"), (True, "zigzag"))        #
 OVERLAP = ((4, 4096), (4, 8192), (4, 16384), (4, 32768), (28, 4096), (28, 8192), (28, 16384), (28, 32768))   # (KV heads, S)
 PASSED = tuple(2**n for n in range(20, 30, 3))             # bytes of a message between neighbours
 ROTATE = ("allgather", "alltoall")                         # how PyTorch's context parallelism moves k and v
-CHECK_S = {"cpu": 96, "cuda": 1536}                        # divisible into 2P chunks for P = 2, 3, 4
+CHECK_S = {"cpu": 96, "cuda": 1536}                        # at least; rounded up to what can be cut
 QWEN = {"B": 1, "heads": 28, "kv_heads": 4, "S": 16384, "d": 128, "dtype": "bf16"}
 DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 
@@ -114,19 +114,19 @@ def merge_into(o, lse, o_part, lse_part):
     lse.copy_(total)
 
 
-def ring_attention(q, k, v, causal, sharding, ring, overlap=True):
+def ring_attention(q, k, v, causal, sharding, ring, overlap=True, buffers=None):
     """Attention of this rank's queries over the keys of all ranks.  # q [B, H, s, d], k, v [B, H_kv, s, d], o [B, H, s, d]
 
     Every rank calls it with its shards. ring passes blocks on (class Ring). Two buffers take turns: one is read while the
-    other is filled. With overlap=False a block must arrive before the kernel on the present one starts: for comparison.
+    other is filled; they are made here unless they are given. With overlap=False a block must arrive before the kernel on
+    the present one starts, for comparison.
     """
     import torch
 
     s, steps = q.shape[2], ring.size
     o = torch.zeros(q.shape, dtype=torch.float32, device=q.device)
     lse = torch.full(q.shape[:3], -math.inf, device=q.device)
-    buffers = [(torch.empty_like(k), torch.empty_like(v)) for _ in range(min(2, steps - 1))]
-    block = k, v
+    buffers, block = buffers or buffers_for((k, v), steps), (k, v)
     for step in range(steps):
         coming, following = ring.pass_on(block, buffers[step % 2]) if step < steps - 1 else ([], None)
         if not overlap:
@@ -143,6 +143,13 @@ def ring_attention(q, k, v, causal, sharding, ring, overlap=True):
     return o.to(q.dtype)
 
 
+def buffers_for(block, steps):
+    """Room for the blocks that arrive: two like `block`, which take turns, and fewer when fewer arrive."""
+    import torch
+
+    return [tuple(torch.empty_like(x) for x in block) for _ in range(min(2, steps - 1))]
+
+
 def wait_for(works):
     """What follows on this GPU waits for them; on a CPU the process does."""
     for work in works:
@@ -150,13 +157,14 @@ def wait_for(works):
 
 
 def ring_by_head(q, k, v, causal, sharding, ring):
-    """ring_attention() one KV head at a time: the same bytes on the way, a fraction 1 / H_kv of the memory in fp32. Shapes as there."""
+    """ring_attention() one KV head at a time: the same bytes on the way, and 1 / H_kv of the memory beside q, k, v, o. Shapes as there."""
     import torch
 
-    group, o = q.shape[1] // k.shape[1], torch.empty_like(q)
+    group, o, buffers = q.shape[1] // k.shape[1], torch.empty_like(q), None
     for h in range(k.shape[1]):
-        heads, kv_head = slice(h * group, (h + 1) * group), slice(h, h + 1)
-        o[:, heads] = ring_attention(q[:, heads], k[:, kv_head].contiguous(), v[:, kv_head].contiguous(), causal, sharding, ring)
+        heads, block = slice(h * group, (h + 1) * group), [x[:, h : h + 1].contiguous() for x in (k, v)]
+        buffers = buffers or buffers_for(block, ring.size)
+        o[:, heads] = ring_attention(q[:, heads], *block, causal, sharding, ring, buffers=buffers)
     return o
 
 
@@ -288,6 +296,10 @@ def least_shard(flops, link, group, causal=False, e=2):
     return math.ceil((2 if causal else 1) * e * flops / (2 * group * link))
 
 
+def round_up(x, multiple):
+    return -(-x // multiple) * multiple
+
+
 def largest_S(limit, size):
     """The largest S for which size(S) is at most `limit` bytes; size must grow with S."""
     low, high = 0, 1
@@ -406,7 +418,7 @@ def check(attention=None, baseline=naive, device=None, ring_sizes=(1, 2, 3, 4)):
         if problem:
             raise CannotRun(problem)
     for mode in MODES:
-        case = Case(mode, device or "cuda", baseline)
+        case = Case(mode, device or "cuda", 2 * math.lcm(*ring_sizes), baseline)
         for P in ring_sizes:
             shards = [tuple(shard(x, P, rank, mode[1]) for x in case.tensors) for rank in range(P)]
             for rank in range(P):
@@ -417,9 +429,9 @@ def check(attention=None, baseline=naive, device=None, ring_sizes=(1, 2, 3, 4)):
 class Case:
     """Random q, k, v, what attention makes of them in fp64, and how far naive() in 16 bits is from that."""
 
-    def __init__(self, mode, device, baseline=naive):
-        self.mode, S = mode, CHECK_S["cuda" if str(device).startswith("cuda") else "cpu"]
-        self.tensors = tilted({**QWEN, "S": S}, device)
+    def __init__(self, mode, device, multiple, baseline=naive):
+        self.mode, self.S = mode, round_up(CHECK_S[device], multiple)
+        self.tensors = tilted({**QWEN, "S": self.S}, device)
         self.reference = reference(*self.tensors, mode[0])
         off = baseline(*self.tensors, mode[0]).double() - self.reference
         rel_err = (off.norm() / self.reference.norm()).item()
@@ -439,18 +451,17 @@ class Case:
 
 def check_processes(device):
     """The check of this rank with keys and values that really travel, of the ring and of PyTorch's context parallelism."""
-    import torch
-
     for mode in MODES:
-        ring, case = Ring(), Case(mode, device)
+        ring = Ring()
+        case = Case(mode, device, 2 * ring.size)
         shards = [shard(x, ring.size, ring.rank, mode[1]) for x in case.tensors]
         for name, side in (("the ring", ring_attention), ("the ring by head", ring_by_head)):
             case.judge(name, side(*shards, *mode, ring), ring.size, ring.rank, mode[1])
         if mode == (True, "contiguous"):
             continue                                       # PyTorch has no such mode: causal is balanced
         for rotate in ROTATE:
-            with context_parallel_of(CHECK_S[torch.device(device).type], mode[0], rotate, device) as positions:
-                mine = [i for run in runs(case.tensors[0].shape[2], ring.size, ring.rank, mode[1]) for i in run]
+            with context_parallel_of(case.S, mode[0], rotate, device) as positions:
+                mine = [i for run in runs(case.S, ring.size, ring.rank, mode[1]) for i in run]
                 if positions.tolist() != mine:
                     raise AssertionError(f"context_parallel gives rank {ring.rank} other positions than {mode[1]} sharding")
                 case.judge(f"context_parallel by {rotate}", context_parallel_attention(*shards, mode[0]), ring.size, ring.rank, mode[1])
@@ -614,7 +625,7 @@ def link_rows():
     """What the link carries: every rank sends to the one behind and receives from the one before at the same time."""
     import torch
 
-    ring = Ring()
+    ring, kind = Ring(), link_kind()
     for size in PASSED:
         block, into = (torch.randn(size // 2, device="cuda").to(torch.bfloat16) for _ in range(2))
 
@@ -624,8 +635,18 @@ def link_rows():
         call()
         kernels = which_kernel(call)
         times = by_rank(together(call, 20))
-        yield {"part": "link", "gpus": ring.size, "message_mib": size / MIB, **times, "gbps": size / times["ms"] / 1e6,
+        yield {"part": "link", "gpus": ring.size, "link": kind, "message_mib": size / MIB, **times, "gbps": size / times["ms"] / 1e6,
                "kernel": once([short(name) for name in kernels]), "status": "ok"}
+
+
+def link_kind():
+    """How the first two GPUs are joined, as nvidia-smi calls it: NV18 for 18 NVLinks, PIX, NODE, SYS and so on for PCIe. None where it does not say."""
+    try:
+        said = subprocess.run(["nvidia-smi", "topo", "-m"], capture_output=True, text=True, timeout=20).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r"^\W*GPU0\s+X\s+(\w+)", said, re.MULTILINE)
+    return found[1] if found else None
 
 
 def sharded(shape, sharding):
@@ -673,7 +694,7 @@ def grid_rows(S):
             yield {
                 "part": "grid", "impl": "ring", **shape, "causal": causal, "sharding": mode[1], "gpus": P, **times,
                 "single_ms": quantile(single, 0.5), "single_samples": len(single), "speedup": quantile(single, 0.5) / times["ms"],
-                "tflops_gpu": share_tflops(shape, causal, times["ms"], P), "single_tflops": share_tflops(shape, causal, quantile(single, 0.5), 1),
+                "gpu_tflops": share_tflops(shape, causal, times["ms"], P), "single_tflops": share_tflops(shape, causal, quantile(single, 0.5), 1),
                 "compute_ms": compute["ms"], "rank0_compute_ms": compute["rank0_ms"], "last_rank_compute_ms": compute["last_rank_ms"],
                 "transfer_ms": transfer["ms"], "exposed_pct": 100 * (times["ms"] - compute["ms"]) / times["ms"],
                 "rank0_work_pct": work_pct(S, P, 0, mode), "last_rank_work_pct": work_pct(S, P, last, mode),
@@ -689,9 +710,7 @@ def grid_rows(S):
 
 def pass_all(block, ring):
     """Pass a block round the ring as often as ring_attention() does, and nothing else."""
-    import torch
-
-    buffers = [[torch.empty_like(x) for x in block] for _ in range(min(2, ring.size - 1))]
+    buffers = buffers_for(block, ring.size)
     for step in range(ring.size - 1):
         coming, block = ring.pass_on(block, buffers[step % 2])
         wait_for(coming)
@@ -735,6 +754,23 @@ def overlap_row(kv_heads, S):
             "pass_mib": pass_bytes(shape["B"], kv_heads, S, shape["d"], moving.size) / MIB, **kernel_columns(kernels), "status": "ok"}
 
 
+def by_head_row(S):
+    """The ring one KV head at a time, under a causal mask with zigzag sharding."""
+    release()
+    ring, shape, mode = Ring(), {**QWEN, "S": S}, (True, "zigzag")
+    shards = sharded(shape, mode[1])
+    peak, kernels, o = weighed(shards, lambda q, k, v: ring_by_head(q, k, v, *mode, ring))
+    rel_err = max(gathered(relative_difference(o, ring_attention(*shards, *mode, ring))))
+    if not rel_err <= 0.02:
+        raise AssertionError(f"the ring by head and the ring differ by {rel_err:.1e} (relative, Frobenius norm): S = {S}")
+    del o
+    times = by_rank(together(lambda: ring_by_head(*shards, *mode, ring), repeats(flops_of(shape, True) / ring.size)))
+    peaks, predicted = gathered(peak), by_head_bytes(*(shape[name] for name in ("B", "heads", "kv_heads", "S", "d")), ring.size)
+    return {"part": "by_head", "impl": "ring by head", **shape, "causal": True, "sharding": mode[1], "gpus": ring.size, **times,
+            "gpu_tflops": share_tflops(shape, True, times["ms"], ring.size), "peak_mib": max(peaks) / MIB, "predicted_mib": predicted / MIB,
+            "diff_bytes": max((predicted - peak for peak in peaks), key=abs), "rel_err": rel_err, **kernel_columns(kernels), "status": "ok"}
+
+
 def context_parallel_rows(S):
     """PyTorch's context parallelism on the shards that the grid has, with and without a mask."""
     ring, shape = Ring(), {**QWEN, "S": S}
@@ -752,7 +788,7 @@ def context_parallel_rows(S):
         if not rel_err <= 0.02:
             raise AssertionError(f"the ring and context_parallel differ by {rel_err:.1e} (relative, Frobenius norm): S = {S}, {sharding}, {rotate}")
         yield {"part": "context_parallel", "impl": "context_parallel", **shape, "causal": causal, "sharding": sharding, "rotate": rotate, "gpus": ring.size,
-               **times, "tflops_gpu": share_tflops(shape, causal, times["ms"], ring.size), "peak_mib": max(gathered(peak)) / MIB, "rel_err": rel_err,
+               **times, "gpu_tflops": share_tflops(shape, causal, times["ms"], ring.size), "peak_mib": max(gathered(peak)) / MIB, "rel_err": rel_err,
                **kernel_columns(kernels), "status": "ok"}
 
 
@@ -785,7 +821,9 @@ def rows_under_cap(step=4096):
             found = None if idle else attempt(try_it, impl, S // gpus, still)
             ok = all(gathered(idle or found is not None))
             if ok and gpus > 1:
-                found = try_it(impl, S // gpus, ring)
+                release()
+                found = attempt(try_it, impl, S // gpus, ring)
+                ok = all(gathered(found is not None))
             torch.cuda.set_per_process_memory_fraction(1.0)
             peak, kernels = gathered(found)[last] if ok else (None, [])
             yield {"part": "cap", "impl": impl, **QWEN, "S": S, "causal": True, "sharding": None if gpus == 1 else "zigzag", "gpus": gpus,
@@ -800,6 +838,8 @@ def gpu_rows():
         yield from grid_rows(S)
     for kv_heads, S in OVERLAP:
         yield overlap_row(kv_heads, S)
+    for S in LENGTHS[:4]:
+        yield by_head_row(S)
     for S in LENGTHS[:4]:
         yield from context_parallel_rows(S)
     yield from rows_under_cap()
@@ -933,7 +973,8 @@ def values(rows):
     tflops = last("single_tflops", causal=False)
     found = {
         "gpus": next((row["gpus"] for row in rows if row["part"] == "grid"), None), "link_gbps": link,
-        "grid_rows": len(grid) or None, "memory_misses": sum(row["diff_bytes"] != 0 or row["single_diff_bytes"] != 0 for row in grid) if grid else None,
+        "link": next((row["link"] for row in part("link")), None), "grid_rows": len(grid) or None,
+        "memory_misses": sum(row["diff_bytes"] != 0 or row["single_diff_bytes"] != 0 for row in grid) if grid else None,
         "pass_misses": sum(row["pass_diff_bytes"] != 0 for row in grid) if grid else None,
         "longest_S": max((row["S"] for row in grid), default=None), "single_tflops": tflops,
         "full_speedup": last("speedup", causal=False), "contiguous_speedup": last("speedup", causal=True, sharding="contiguous"),
@@ -957,6 +998,7 @@ def header(part):
         "grid": "\nThe ring, and one GPU with the same kernel. Times in ms (slowest rank; median, p10, p90); peak MiB requested on each GPU; off in bytes\n"
                 "     S  causal  sharding       1 GPU       ring       p10       p90  speed-up    rank 0 last rank  kernels alone  passes alone   peak MiB  off  1 GPU MiB  off  sent MiB  off  kernel",
         "overlap": "\nNo mask: passes beside the kernels, or before them. Times in ms\nKV heads      S  sent MiB  kernels alone  passes alone  in turn  together  hidden  kernel",
+        "by_head": "\nThe ring one KV head at a time\n     S  causal  sharding        ms       p10       p90   peak MiB  off  kernel",
         "context_parallel": "\nPyTorch's context_parallel on the same shards\n     S  causal  rotate          ms       p10       p90   peak MiB  kernel",
         "cap": f"\nGPUs of {CAP_GIB} GiB, emulated: the allocator of each process may reserve no more (the CUDA context and NCCL are not in it). Causal",
         "cpu": "Processes on a CPU, gloo, bf16. Times in ms\n     S  causal  sharding          ms    rank 0 last rank  work of rank 0, last rank  passes  sent MiB  expected",
@@ -983,6 +1025,9 @@ def line(row):
     if row["part"] == "overlap":
         return (f"{row['kv_heads']:8} {row['S']:6} {number(row['pass_mib'], 9)} {number(row['compute_ms'], 14, 3)} {number(row['transfer_ms'], 13, 3)} "
                 f"{number(row['serial_ms'], 8, 3)} {number(row['ms'], 9, 3)} {number(row['hidden_pct'], 5, 0)} %  {kernel}")
+    if row["part"] == "by_head":
+        return (f"{start}{row['sharding']:10} {number(row['ms'], 7, 2)} {number(row['p10_ms'], 9, 2)} {number(row['p90_ms'], 9, 2)} {number(row['peak_mib'], 10)} "
+                f"{row['diff_bytes']:4}  {kernel}")
     if row["part"] == "context_parallel":
         return f"{start}{row['rotate']:10} {number(row['ms'], 7, 2)} {number(row['p10_ms'], 9, 2)} {number(row['p90_ms'], 9, 2)} {number(row['peak_mib'], 10)}  {kernel}"
     return (f"{start}{row['sharding']:10} {number(row['ms'], 7)} {number(row['rank0_ms'], 9)} {number(row['last_rank_ms'], 9)} {number(row['rank0_work_pct'], 15)} % "
@@ -1089,6 +1134,8 @@ def main(argv=None):
         return work(options)
     try:
         if options.device == "cpu":
+            if options.processes < 2:
+                raise CannotRun("A ring needs two processes or more: --processes 2")
             for S in options.S:
                 runs(S, options.processes, 0, "zigzag")    # says so before anything is started
             rows = rows_of_processes(options.processes, ["--device", "cpu", "--S", *map(str, options.S)])
