@@ -17,6 +17,7 @@ from mkdocs.config import load_config
 from mkdocs.exceptions import PluginError
 from mkdocs.plugins import get_plugin_logger
 from mkdocs.structure.files import File
+from mkdocs.utils import get_relative_url, meta
 
 log = get_plugin_logger("lesson")
 HERE = pathlib.Path(__file__).resolve().parent
@@ -95,6 +96,9 @@ def on_page_content(content, page, config, files):
     if config.extra["lang"] == "root":
         return content
     core = state["core"]
+    glossary = files.get_file_from_path("glossary.md")
+    if glossary and page.file is not glossary:
+        content = core["glossary"].link(content, *_glossary(config), address=get_relative_url(glossary.url, page.url))
     try:
         content = core["tex"].render(content, _render, page.source)
     except core["errors"].PageError as error:
@@ -155,7 +159,7 @@ def _fresh_core():
         del sys.modules[name]
     import importlib
 
-    state["core"] = {name: importlib.import_module(f"core.{name}") for name in ["errors", "archive", "sections", "results", "evidence", "widgets", "placeholders", "tex", "charts", "drawings", "html"]}
+    state["core"] = {name: importlib.import_module(f"core.{name}") for name in ["errors", "archive", "sections", "results", "evidence", "widgets", "placeholders", "tex", "charts", "drawings", "glossary", "html"]}
     return state["core"]
 
 
@@ -188,6 +192,19 @@ def _no_packages(lock):
     """Pyodide's list without packages: the page has the standard library, and Python then says so in its own words."""
     lock = json.loads(lock)
     return json.dumps({**lock, "packages": {}})
+
+
+def _glossary(config):
+    """The entries of this language's glossary and what finds their words, read once in a build."""
+    if state.get("glossary", (None,))[0] is not config:
+        path = pathlib.Path(config.docs_dir) / "glossary.md"
+        markdown, front = meta.get_data(path.read_text("utf-8-sig"))
+        try:
+            entries = state["core"]["glossary"].entries(markdown, front.get("words", {}))
+        except state["core"]["errors"].PageError as error:
+            raise PluginError(f"{path.relative_to(TOP).as_posix()}: {error}") from None
+        state["glossary"] = config, (entries, state["core"]["glossary"].pattern([word for entry in entries for word in entry.words]))
+    return state["glossary"][1]
 
 
 def _root(page, lang=None):
