@@ -162,6 +162,8 @@ FIGURES = [  # (figure as written, expression in its unit, page)
     ("28 GiB", 2 * square(16384) / GIB, "interview"),
     ("32", 4096 / D, "interview"),
     ("3584", products(4096) / inputs_and_output(4096, H_KV), "interview"),
+    ("1792", products(4096) / 2 / inputs_and_output(4096, H_KV), "interview"),
+    ("7", intensity(1, 4096), "interview"),
     ("164", RIDGE_4090, "interview"),
     ("62 FLOP", products(4096) / naive_traffic(4096), "interview"),
     ("6 %", 100 * share(4096), "interview"),
