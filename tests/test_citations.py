@@ -46,7 +46,7 @@ SHEETS = [  # (from a data sheet, which is one table, or from a white paper's ta
 EVERYWHERE = {"2 bytes", "4 bytes", "24 bytes", "2 字节", "4 字节", "24 字节", "24 GB", "24 GiB", "1e4"}   # sizes of fp16 and fp32, of the random state and of a card; an input of tests
 PLAIN = {  # page: figures that are neither measured nor computed nor quoted, and why
     "backward": {"2 倍": "four products over two, in English words"},
-    "decode": {"40 times": "a question's choice", "2 倍": "the same", "40 倍": "the same", "80 %": "PyTorch's rule, in kv_splits of the lab", "100 %": "of a copy", "20 %": "an example of a bad report"},
+    "decode": {"40 times": "a question's choice", "2 倍": "the same", "7 倍": "the same", "40 倍": "the same", "80 %": "PyTorch's rule, in kv_splits of the lab", "100 %": "of a copy", "20 %": "an example of a bad report"},
     "glossary": {"1 MiB": "a definition", "1 MB": "a definition", "1 GiB": "a definition", "1 GB": "a definition"},
     "interview": {"70 GiB": "vLLM's rule, in the evidence"},
     "lesson": {
@@ -97,19 +97,19 @@ NOT_A_FIGURE = re.compile(
     r"|\d\.\d+(?= 版)|\d+\.\d+\.\d+|Qwen2\.5-7B|(?:8\.0|8\.9|9\.0|10\.0|12\.0)(?= (?:\||A100|RTX|H100|B200|是))|\(?2\.11 (?:prefers|只)|(?<![\w.])[2-3]\.1[0-9](?![\d.])"
 )
 NUMBER = re.compile(
-    r"(?<![\w.,^/·])(\d[\d,]*(?:\.\d+)?(?:e-?\d+)?)( ?(?:%|ms\b|µs\b|[GT]B/s|[TPG]?FLOP(?:/s)?|[GMT]B\b|[GMK]iB\b|T\b|bytes?\b|字节|times\b|倍))?"
+    r"(?<![\w.,^/·])(\d[\d,]*(?:\.\d+)?(?:e-?\d+)?)( ?(?:%|ms\b|µs\b|[GT]B/s|[TPGM]?FLOP(?:/s)?|M\b|[GMT]B\b|[GMK]iB\b|T\b|bytes?\b|字节|times\b|倍))?"
 )
 
 
 def unknown(lang, name):
     """Figures of a page that nobody answers for."""
     page = name.removesuffix(".md")
-    computed = {re.match(r"[\d.]+", figure)[0] for figure, _, where in FIGURES if where == page}
+    computed = {figure for figure, _, where in FIGURES if where == page}       # with its unit, or without one
     quoted = [figure for figure, *_ in [*QUOTES, *SHEETS]]
     for _, text in blocks(lang, name):
         text = re.sub("|".join(quoted), " ", NOT_A_FIGURE.sub(" ", text))
         for number, unit in NUMBER.findall(text):
-            if (unit or re.search(r"[.e]", number)) and number not in computed and (number + unit).strip() not in EVERYWHERE | set(PLAIN.get(page, ())):
+            if (unit or re.search(r"[.e]", number)) and not {number, (number + unit).strip()} & computed and (number + unit).strip() not in EVERYWHERE | set(PLAIN.get(page, ())):
                 yield f"{number}{unit} in: {text.strip()[:140]}"
 
 
