@@ -112,6 +112,7 @@ def on_page_content(content, page, config, files):
 
 def on_page_context(context, page, config, nav):
     lang = config.extra["lang"]
+    _add_synonyms(page, config)
     context["root"] = _root(page, lang)
     context["languages"] = [
         {"lang": code, "name": name, "link": f"{_root(page, lang)}{code}/{'' if lang == 'root' else page.url.removeprefix('./')}"}
@@ -159,7 +160,7 @@ def _fresh_core():
         del sys.modules[name]
     import importlib
 
-    state["core"] = {name: importlib.import_module(f"core.{name}") for name in ["errors", "archive", "sections", "results", "evidence", "widgets", "placeholders", "tex", "charts", "drawings", "glossary", "html"]}
+    state["core"] = {name: importlib.import_module(f"core.{name}") for name in ["errors", "archive", "sections", "results", "evidence", "widgets", "placeholders", "tex", "charts", "drawings", "glossary", "html", "search"]}
     return state["core"]
 
 
@@ -178,6 +179,16 @@ def _write_snippets(core):
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.is_file() or path.read_text("utf-8") != text:
             path.write_text(text, "utf-8")
+
+
+def _add_synonyms(page, config):
+    """Behind the search plugin, which has just put the page into its index."""
+    index = next((plugin.search_index for plugin in config.plugins.values() if hasattr(plugin, "search_index")), None)
+    if index is not None and "synonyms" in page.meta:
+        try:
+            state["core"]["search"].add_synonyms(index.entries, page.meta["synonyms"], page.url, page.toc.items[0].id)
+        except state["core"]["errors"].PageError as error:
+            raise _located(error, page) from None
 
 
 def _served():

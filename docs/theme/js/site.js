@@ -52,6 +52,13 @@ first(".md-search")?.addEventListener("focusout", ({ relatedTarget, currentTarge
 });
 // The theme searches when a key is let go; dictation, pasting and many input methods let go of none.
 first(".md-search__input")?.addEventListener("input", ({ target }) => target.dispatchEvent(new Event("keyup")));
+// Its worker cuts Chinese into words, but never sees a run's last word and finds nothing where Latin follows without a blank (在线softmax).
+// Each run goes to it between blanks, with a stand-in for a further character, which the separator in mkdocs.zh.yml removes again.
+const QUERY = 2, { postMessage } = Worker.prototype;
+Worker.prototype.postMessage = function (message, ...rest) {
+  if (message?.type === QUERY && typeof message.data === "string") message = { ...message, data: message.data.replace(/\p{Script=Han}+/gu, " $&〇 ") };
+  return postMessage.call(this, message, ...rest);
+};
 // Its hits are links that Tab reaches too, not only the arrow keys.
 const hits = first(".md-search-result__list");
 if (hits) new MutationObserver(() => hits.querySelectorAll("a[tabindex]").forEach((hit) => hit.removeAttribute("tabindex"))).observe(hits, { childList: true, subtree: true });
