@@ -4,12 +4,13 @@ PORT ?= 8000
 OUT ?= measured
 FROM ?= measured
 LIMIT ?= 900
+DIR ?= site
 BIN = .venv/bin
 export NO_MKDOCS_2_WARNING = 1
 export PYTHONUTF8 = 1
 stop = { echo "$(1)" >&2; exit 1; }
 
-.PHONY: help serve site test labs compare measure check-results fetch-results take-results summary propose-results publish-now offline outputs verify-vllm browser clean tools
+.PHONY: help serve site check-site test labs compare measure check-results fetch-results take-results summary propose-results publish-now offline outputs verify-vllm browser clean tools
 help:       ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
 
@@ -26,6 +27,9 @@ site: .venv/site.stamp node_modules/.stamp    ## strict build into site/ (SITE_U
 offline: .venv/site.stamp node_modules/.stamp ## the whole site as dist/flash-attention-offline.zip, to open through any file server
 	@SITE_URL= $(BIN)/mkdocs build --quiet --strict --site-dir .cache/offline
 	@$(BIN)/python docs/hooks/core/archive.py .cache/offline dist/flash-attention-offline.zip
+
+check-site: .venv/site.stamp                  ## what is wrong in a built site, one line each (DIR=site, SITE_URL= if it was built for one)
+	@$(BIN)/python tests/check_site.py $(if $(SITE_URL),--url "$(SITE_URL)") "$(DIR)"
 
 test: .venv/test.stamp node_modules/.stamp browser   ## everything (ARGS= for pytest)
 	@$(BIN)/python -m pytest $(ARGS)
