@@ -97,7 +97,7 @@ NOT_A_FIGURE = re.compile(
     r"|\d\.\d+(?= 版)|\d+\.\d+\.\d+|Qwen2\.5-7B|(?:8\.0|8\.9|9\.0|10\.0|12\.0)(?= (?:\||A100|RTX|H100|B200|是))|\(?2\.11 (?:prefers|只)|(?<![\w.])[2-3]\.1[0-9](?![\d.])"
 )
 NUMBER = re.compile(
-    r"(?<![\w.,^/·])(\d[\d,]*(?:\.\d+)?(?:e-?\d+)?)( ?(?:%|ms\b|µs\b|[GT]B/s|[TPGM]?FLOP(?:/s)?|M\b|[GMT]B\b|[GMK]iB\b|T\b|bytes?\b|字节|times\b|倍))?"
+    r"(?<![\w.,^/·])(\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?)( ?(?:%|ms\b|µs\b|[GT]B/s|[TPGM]?FLOP(?:/s)?|M\b|[GMT]B\b|[GMK]iB\b|T\b|bytes?\b|字节|times\b|倍))?"
 )
 
 

@@ -148,7 +148,7 @@ def test_links_of_the_glossary_lead_to_entries_by_id_and_both_languages_have_the
         assert all(5 < len(entry.short) < 260 for entry in ENTRIES[lang]), [entry for entry in ENTRIES[lang] if not 5 < len(entry.short) < 260]
 
 
-# Terms without an entry. The net knows nothing of the glossary's words.
+# Terms without an entry. The net knows nothing of the glossary's words. The records of decisions are left out: they speak of tools, not of attention.
 
 ART = [
     "accumulator", "autotuning", "bandwidth", "bank conflict", "block mask", "cache line", "continuous batching", "custom operator", "epilogue", "exponential unit", "latency",
@@ -159,7 +159,7 @@ EXEMPT = {  # why: words
     "a reader who knows Python and PyTorch knows them": """autograd; batch; boolean; bug; CPU; CUDA; default; docstring; dropout; dtype; except; exp; exp2; float32; forward; GPU; issue; JSON; ln; log;
         logits; loss; None; profile; Python; PyTorch; README; return; self; shell; softmax; token; torch; traceback; True; wheel; out of memory""",
     "makers, cards, systems, programs": """Ada; AMD; Blackwell; GDDR6X; GPT; HBM3e; Hopper; Linux; NVIDIA; nvidia-smi; ROCm; RTX; vLLM; Windows; WSL; flash-attn; flash-attention; GitHub""",
-    "what this site is built with; records of decisions say why": """action; artifact; CDN; HTML; KaTeX; Markdown; Material; MathML; MkDocs; Node; runner; pull; request; Zensical; root; py""",
+    "what this site is built with": "root; py; pull; request; pull request; JavaScript; Jupyter; notebook; Colab",
     "papers, people and their words": """Algorithm; arXiv; ACM; Communications; Dao; Dong; Fig; Gimelshein; Kwon; Milakov; NeurIPS; Patterson; Rabe; Saha; Shah; Staats;
         Waterman; Williams; Ye; Frobenius; Feeds; Speeds; RMSE""",
     "units": "GB; GFLOP; GiB; KiB; MFLOP; ms; PFLOP; TB; TFLOP",
@@ -197,5 +197,5 @@ def test_no_term_is_used_without_an_entry(lang):
     words = {word.lower() for entries in ENTRIES.values() for entry in entries for word in entry.words}
     words |= {piece for word in words for piece in word.split() if piece.isascii()}
     words |= {word.strip().lower() for group in EXEMPT.values() for word in group.split(";")}
-    wrong = {word: f"{lang}/{name}" for name in NAMES for word in candidates(lang, name) if not known(word.lower(), words)}
+    wrong = {word: f"{lang}/{name}" for name in NAMES if name != "decisions.md" for word in candidates(lang, name) if not known(word.lower(), words)}
     assert not wrong, f"give each an entry in both glossaries, or exempt it with a reason: {wrong}"
