@@ -88,7 +88,7 @@ def first_pages(page, query):
     page.wait_for_function("document.querySelectorAll('.md-search-result__item').length === 0")
     box.fill(query)
     page.wait_for_function("""() => document.querySelectorAll('.md-search-result__item').length
-        || /no match|没有找到/i.test(document.querySelector('.md-search-result__meta').textContent)""", timeout=5000)
+        || /no match|没有找到/i.test(document.querySelector('.md-search-result__meta').textContent)""", timeout=15000)
     found = page.eval_on_selector_all(".md-search-result__list > .md-search-result__item", "items => items.map((item) => new URL(item.querySelector('a').href).pathname)")
     return [re.sub(r"^.*/(?:en|zh)/|/$", "", path) or "index" for path in found[:FIRST]]
 

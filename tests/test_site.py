@@ -2,10 +2,16 @@
 import json
 import re
 
+import check_site
 import pytest
-from support import LANGUAGES, TOP
+from support import LANGUAGES, SITE_URL, TOP
 
 RESULT = "examples/results/nvidia-h200/flash_vs_naive_memory.json"
+
+
+def test_the_built_site_has_no_finding(site):
+    findings = check_site.check(site, SITE_URL)
+    assert not findings, "\n".join(map(str, findings))
 
 
 def test_every_page_of_both_languages_is_there(site):
