@@ -10,7 +10,7 @@ export NO_MKDOCS_2_WARNING = 1
 export PYTHONUTF8 = 1
 stop = { echo "$(1)" >&2; exit 1; }
 
-.PHONY: help serve site check-site test labs compare measure check-results fetch-results take-results summary propose-results publish-now offline outputs verify-vllm browser clean tools
+.PHONY: help serve site check-site test labs compare measure check-results fetch-results take-results summary propose-results publish-now offline outputs notebooks notebooks-run verify-vllm browser clean tools
 help:       ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
 
@@ -20,12 +20,12 @@ serve: .venv/site.stamp node_modules/.stamp   ## the whole site on 127.0.0.1:800
 	@echo "Building; then open http://127.0.0.1:$(PORT)/ (Ctrl+C stops)"
 	@exec $(BIN)/mkdocs serve --dev-addr 127.0.0.1:$(PORT)
 
-site: .venv/site.stamp node_modules/.stamp    ## strict build into site/ (SITE_URL=https://host/path/ for canonical links and the sitemap)
+site: .venv/site.stamp node_modules/.stamp    ## strict build into site/ (SITE_URL=https://host/path/ for canonical links and the sitemap; OFFLINE= an archive to publish)
 	@[ -n "$(SITE_URL)" ] || echo "SITE_URL is unset: the site works anywhere, without canonical links, sitemap and copyable addresses."
-	@SITE_URL="$(SITE_URL)" $(BIN)/mkdocs build --strict
+	@SITE_URL="$(SITE_URL)" OFFLINE="$(OFFLINE)" $(BIN)/mkdocs build --strict
 
 offline: .venv/site.stamp node_modules/.stamp ## the whole site as dist/flash-attention-offline.zip, to open through any file server
-	@SITE_URL= $(BIN)/mkdocs build --quiet --strict --site-dir .cache/offline
+	@SITE_URL= OFFLINE= $(BIN)/mkdocs build --quiet --strict --site-dir .cache/offline
 	@$(BIN)/python docs/hooks/core/archive.py .cache/offline dist/flash-attention-offline.zip
 
 check-site: .venv/site.stamp                  ## what is wrong in a built site, one line each (DIR=site, SITE_URL= if it was built for one)
@@ -72,6 +72,12 @@ publish-now:
 
 outputs: .venv/test.stamp                     ## write examples/outputs again from the files
 	@$(BIN)/python tests/outputs.py
+
+notebooks: .venv/site.stamp                   ## write docs/*/notebooks again from programs and pages; outputs stay where the code is the same
+	@$(BIN)/python tests/notebooks.py
+
+notebooks-run: ## execute the labs' notebooks on this machine's GPU and put them into docs (LAB=name, PYTHON= one with torch, nbclient, ipykernel)
+	@$(PYTHON) tests/notebooks.py run --to .cache/executed $(LAB) && $(PYTHON) tests/notebooks.py take .cache/executed
 
 verify-vllm: .venv/verify.stamp              ## check every statement about vLLM in its source (VERSION=; needs the network)
 	@$(BIN)/python tests/verify/vllm.py $(VERSION)

@@ -32,6 +32,8 @@ def tree(tmp_path):
     for path in [*TOP.glob("mkdocs*.yml"), TOP / "package.json", TOP / "LICENSE"]:
         shutil.copy(path, top)
     (top / "node_modules").symlink_to(TOP / "node_modules")
+    if (TOP / ".cache" / "notebooks").is_dir():            # rendered notebooks, by the hash of their content: half a second each
+        shutil.copytree(TOP / ".cache" / "notebooks", top / ".cache" / "notebooks")
     return Tree(top)
 
 

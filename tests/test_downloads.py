@@ -161,3 +161,22 @@ def test_the_site_works_from_the_archive_with_the_network_refused(page, lang, qu
     page.goto(page.root + f"{lang}/lesson/#lab")
     page.click(f"a[data-language={other}]")
     page.wait_for_url(page.root + f"{other}/lesson/#lab")
+
+
+# The archive published with the site
+
+def test_the_home_page_offers_the_archive_that_the_build_is_given_and_no_other(site, tree):
+    for lang in LANGUAGES:
+        assert "flash-attention-offline.zip" not in (site / lang / "index.html").read_text("utf-8")
+    assert not (site / "downloads/flash-attention-offline.zip").exists()
+    refused = tree.build(OFFLINE="dist/none.zip")
+    assert refused.returncode != 0 and "OFFLINE names dist/none.zip" in refused.stdout and "make offline" in refused.stdout
+    tree.path("dist").mkdir()
+    tree.path("dist/a.zip").write_bytes(b"x" * (3 * 2**20))
+    done = tree.build(OFFLINE="dist/a.zip")
+    assert done.returncode == 0, done.stdout
+    assert (tree.out / "downloads/flash-attention-offline.zip").read_bytes() == b"x" * (3 * 2**20)
+    for lang, size in {"en": "(zip, 3 MiB)", "zh": "（zip，3 MiB）"}.items():
+        page = tree.page(f"{lang}/index.html")
+        assert 'href="../downloads/flash-attention-offline.zip" download' in page and size in page
+        assert "offline.zip" not in tree.page(f"{lang}/lesson/index.html")

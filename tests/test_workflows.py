@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 
 import pytest
 import yaml
@@ -310,12 +311,19 @@ def ended(done, last):
 def test_publish_shows_the_number_of_a_fresh_artifact_in_both_languages(rehearsal):
     rehearsal.artifact({"nvidia-h200/flash_vs_naive_memory.json": rehearsal.result("flash_vs_naive_memory", edit=cell(76543.0))})
     done = rehearsal.play("publish", "build")
-    assert ended(done, "Build the archive for reading offline").returncode == 0, done[-1][1].stdout
+    assert ended(done, "Build the site").returncode == 0, done[-1][1].stdout
     for lang in LANGUAGES:
         assert "76,543" in rehearsal.page(lang) and "2099-01-01" in rehearsal.page(lang), lang
     assert 'href="https://lesson.example/repo/en/lesson/"' in rehearsal.page("en")
     assert "taken" in (rehearsal.stub / "step-summary.md").read_text("utf-8")
     assert [path.name for path in (rehearsal.top / "dist").iterdir()] == ["flash-attention-offline.zip"]
+    published = rehearsal.top / "site/downloads/flash-attention-offline.zip"
+    assert published.read_bytes() == (rehearsal.top / "dist/flash-attention-offline.zip").read_bytes()
+    with zipfile.ZipFile(published) as archive:
+        names = archive.namelist()
+        assert b"76,543" in archive.read("flash-attention-offline/en/lesson/index.html") and not any("offline.zip" in name for name in names)
+    for lang in LANGUAGES:
+        assert 'href="../downloads/flash-attention-offline.zip" download' in (rehearsal.top / "site" / lang / "index.html").read_text("utf-8")
     assert rehearsal.asked()[0].startswith("api repos/someone/lesson/actions/artifacts")
 
 

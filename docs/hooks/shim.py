@@ -3,6 +3,7 @@
 MkDocs loads a hook once per process, so an edited core is imported afresh at each build (on_config); what must outlive a build,
 Node's process and its answers, is kept here.
 """
+import hashlib
 import json
 import os
 import pathlib
@@ -17,6 +18,7 @@ from mkdocs.config import load_config
 from mkdocs.exceptions import PluginError
 from mkdocs.plugins import get_plugin_logger
 from mkdocs.structure.files import File
+from mkdocs.structure.toc import get_toc
 from mkdocs.utils import get_relative_url, meta
 
 log = get_plugin_logger("lesson")
@@ -57,6 +59,8 @@ def on_files(files, config):
     shared |= {f"evidence/{path.name}": path for path in EVIDENCE.glob("*.json")}
     archive = state["core"]["archive"]
     files.append(File.generated(config, "downloads/flash-attention-examples.zip", content=archive.pack(archive.examples(EXAMPLES, TOP / "LICENSE"), "flash-attention-examples")))
+    if config.extra["offline"]:
+        shared["downloads/flash-attention-offline.zip"] = _offline(config)
     shared |= {f"assets/katex/{name}": KATEX / "dist" / name for name in ["katex.min.css"]}
     shared |= {f"assets/katex/fonts/{path.name}": path for path in sorted((KATEX / "dist" / "fonts").glob("*.woff2"))}
     shared["assets/py/online_trace.py"] = HERE / "core" / "online_trace.py"   # the page runs it on a reader's scores
@@ -74,6 +78,8 @@ def on_page_markdown(markdown, page, config, files):
     if config.extra["lang"] == "root":
         return markdown
     core, lang = state["core"], config.extra["lang"]
+    if page.file.src_uri.endswith(".ipynb"):
+        return _read_notebook(markdown, page)
     drawings = {path.stem: path for path in (TOP / "docs/theme/drawings").glob("*.svg")}
     page.lesson = core["placeholders"].Page(
         state["results"], config.extra["gpu"], lang, _root(page), _site_root(config) or "ADDRESS-OF-THIS-SITE/", core["charts"],
@@ -96,6 +102,8 @@ def on_page_content(content, page, config, files):
     if config.extra["lang"] == "root":
         return content
     core = state["core"]
+    if notebook := getattr(page, "notebook", None):
+        content = _shape_notebook(content, notebook, page, config)
     glossary = files.get_file_from_path("glossary.md")
     if glossary and page.file is not glossary:
         content = core["glossary"].link(content, *_glossary(config), address=get_relative_url(glossary.url, page.url))
@@ -105,6 +113,8 @@ def on_page_content(content, page, config, files):
         if error.line:
             error.line += page.first_line - 1
         raise _located(error, page) from None
+    if notebook:
+        return core["html"].tidy(content, config.extra["lang"])
     content = core["html"].link_files(content, {path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("*.py")}, _root(page))
     content = core["html"].explain_exempt(content, config.extra["lang"])
     return core["html"].tidy(page.lesson.place_figures(content), config.extra["lang"])
@@ -118,8 +128,11 @@ def on_page_context(context, page, config, nav):
         {"lang": code, "name": name, "link": f"{_root(page, lang)}{code}/{'' if lang == 'root' else page.url.removeprefix('./')}"}
         for code, name in config.extra["languages"].items()
     ]
+    if page.is_homepage and lang != "root" and config.extra["offline"]:
+        context["offline_mib"] = round(_offline(config).stat().st_size / 2**20)
     context["has_math"] = 'class="math"' in (page.content or "")
-    context["stale"] = [result for result in getattr(getattr(page, "lesson", None), "used", []) if result["stale"]]
+    notebook = getattr(page, "notebook", None)
+    context["stale"] = [{"lab": page.file.name}] if notebook and _stale(notebook, page) else [result for result in getattr(getattr(page, "lesson", None), "used", []) if result["stale"]]
     return context
 
 
@@ -127,6 +140,8 @@ def on_post_page(output, page, config):
     if config.extra["lang"] == "root":
         return output
     try:
+        if getattr(page, "notebook", None):
+            output = state["core"]["notebooks"].place(output, page.blocks)
         return state["core"]["html"].controls(output, config.extra["lang"])
     except state["core"]["errors"].PageError as error:
         raise _located(error, page) from None
@@ -151,6 +166,34 @@ def on_post_build(config):
         build(child)
 
 
+def _read_notebook(text, page):
+    """A notebook's JSON, which takes the place of Markdown; its errors are the page's."""
+    try:
+        page.notebook = state["core"]["notebooks"].read(text)
+    except state["core"]["errors"].PageError as error:
+        raise _located(error, page) from None
+    page.source, page.first_line = text, 1
+    return text
+
+
+def _shape_notebook(content, notebook, page, config):
+    """What mkdocs-jupyter rendered, in the site's elements, with a table of contents whose links hit."""
+    lang, core = config.extra["lang"], state["core"]["notebooks"]
+    try:
+        content, page.blocks, headings = core.shape(content, notebook, lang, core.links(page.file.name, lang, _root(page), config.extra["gpu"], config.extra["repo"]))
+    except state["core"]["errors"].PageError as error:
+        raise _located(error, page) from None
+    page.toc = get_toc(core.toc(headings))
+    return content
+
+
+def _stale(notebook, page):
+    """Whether the program has changed since the notebook's outputs were made."""
+    path = EXAMPLES / f"{page.file.name}.py"
+    digest = hashlib.sha256(path.read_bytes().replace(b"\r\n", b"\n")).hexdigest() if path.is_file() else None
+    return notebook["metadata"].get("measured", {}).get("sha256") != digest
+
+
 def _fresh_core():
     """Import core/ again, so that an edit shows in the next build; no .pyc, whose time stamp could hide an edit."""
     sys.dont_write_bytecode = True
@@ -160,7 +203,7 @@ def _fresh_core():
         del sys.modules[name]
     import importlib
 
-    state["core"] = {name: importlib.import_module(f"core.{name}") for name in ["errors", "archive", "sections", "results", "evidence", "widgets", "placeholders", "tex", "charts", "drawings", "glossary", "html", "search"]}
+    state["core"] = {name: importlib.import_module(f"core.{name}") for name in ["errors", "archive", "sections", "results", "evidence", "widgets", "placeholders", "tex", "charts", "drawings", "glossary", "html", "notebooks", "search"]}
     return state["core"]
 
 
@@ -189,6 +232,14 @@ def _add_synonyms(page, config):
             state["core"]["search"].add_synonyms(index.entries, page.meta["synonyms"], page.url, page.toc.items[0].id)
         except state["core"]["errors"].PageError as error:
             raise _located(error, page) from None
+
+
+def _offline(config):
+    """The archive of the whole site that this build publishes."""
+    path = TOP / config.extra["offline"]
+    if not path.is_file():
+        raise PluginError(f"OFFLINE names {config.extra['offline']}, and there is no such file. Make it first: `make offline`.")
+    return path
 
 
 def _served():
