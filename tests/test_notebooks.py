@@ -29,6 +29,8 @@ def committed():
 # What is committed.
 
 def test_each_lab_has_a_notebook_in_both_languages_and_no_other_stands_there():
+    every = notebooks._load(TOP / "examples/run.py").find_labs(TOP / "examples")
+    assert set(notebooks.NONE) <= set(every) and set(LABS) == set(every) - set(notebooks.NONE)
     for lang in LANGUAGES:
         assert sorted(path.stem for path in (TOP / "docs" / lang / "notebooks").iterdir()) == LABS, f"docs/{lang}/notebooks: `make notebooks`"
 
