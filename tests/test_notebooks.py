@@ -327,6 +327,16 @@ def test_colab_opens_the_file_in_the_repository_where_that_is_on_github():
         assert "colab" not in links("x", "en", "../../../", "g", repository)
 
 
+def test_a_notebook_is_described_in_whole_sentences_of_its_own(site):
+    from core.notebooks import description
+
+    for lang in LANGUAGES:
+        said = {lab: re.search(r'<meta name="description" content="([^"]*)"', (site / lang / "notebooks" / lab / "index.html").read_text("utf-8"))[1] for lab in LABS}
+        assert len(set(said.values())) == len(LABS) and all(re.search(r"[.?。？！]$", text) and "$" not in text for text in said.values()), said
+    cell = {"source": ["# T\n", "\n", "Made of `a` and $b$. Short and true. " + "Long " * 40 + "end.\n", "\n", "more"]}
+    assert description({"cells": [cell]}, "en") == "Short and true."
+
+
 def test_the_overview_leads_to_each_notebook_and_its_page(site):
     for lang in LANGUAGES:
         page = (site / lang / "notebooks/index.html").read_text("utf-8")

@@ -79,7 +79,7 @@ def on_page_markdown(markdown, page, config, files):
         return markdown
     core, lang = state["core"], config.extra["lang"]
     if page.file.src_uri.endswith(".ipynb"):
-        return _read_notebook(markdown, page)
+        return _read_notebook(markdown, page, lang)
     drawings = {path.stem: path for path in (TOP / "docs/theme/drawings").glob("*.svg")}
     page.lesson = core["placeholders"].Page(
         state["results"], config.extra["gpu"], lang, _root(page), _site_root(config) or "ADDRESS-OF-THIS-SITE/", core["charts"],
@@ -166,13 +166,14 @@ def on_post_build(config):
         build(child)
 
 
-def _read_notebook(text, page):
+def _read_notebook(text, page, lang):
     """A notebook's JSON, which takes the place of Markdown; its errors are the page's."""
     try:
         page.notebook = state["core"]["notebooks"].read(text)
     except state["core"]["errors"].PageError as error:
         raise _located(error, page) from None
     page.source, page.first_line = text, 1
+    page.meta["description"] = state["core"]["notebooks"].description(page.notebook, lang)
     return text
 
 

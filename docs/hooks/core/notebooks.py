@@ -85,12 +85,25 @@ def links(lab, lang, root, gpu, repository):
     return f'<p class="notebook">{" ".join(made)} <span>{" · ".join(f"<a href={json.dumps(href)}{extra}>{text}</a>" for href, text, extra in more)}</span></p>'
 
 
+def description(notebook, lang):
+    """What search engines show: the whole sentences below the title, as many as have room, without formulas."""
+    paragraph = "".join(notebook["cells"][0]["source"]).split("\n\n")[1]
+    said, room, gap = "", *((100, "") if lang == "zh" else (200, " "))
+    for sentence in re.split(r"(?<=[。？！])|(?<=[.?!]) ", paragraph):
+        if sentence and "$" not in sentence and len(said) + len(gap) + len(sentence) <= room:
+            said += (gap if said else "") + sentence.replace("`", "")
+    return said
+
+
 def toc(headings):
-    """The headings below the title as Python-Markdown's tokens, for the page's table of contents."""
+    """The headings as Python-Markdown's tokens, for the page's table of contents."""
     tokens = []
-    for level, name, text in headings[1:]:
+    for level, name, text in headings:
         token = {"level": level, "id": name, "name": re.sub(r"<[^>]*>", "", text), "html": text, "data-toc-label": "", "children": []}
-        (tokens[-1]["children"] if level > 2 and tokens else tokens).append(token)
+        below = tokens
+        while below and below[-1]["level"] < level:
+            below = below[-1]["children"]
+        below.append(token)
     return tokens
 
 
