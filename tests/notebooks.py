@@ -77,7 +77,7 @@ WORDS = {
     "zh": {
         "title": "Notebook：{title}",
         "origin": "由 `examples/{lab}.py` 生成；程序部分的代码单元与该文件逐字节一致。",
-        "outputs": "**输出来自**：{gpu}，驱动 {driver}，PyTorch {torch}，{date}，commit `{commit}`。",
+        "outputs": "**输出来自**：{gpu}，驱动 {driver}，PyTorch {torch}，{date}，提交 `{commit}`。",
         "none": "**输出**：暂无。",
         "run": "**自己运行**：从头运行全部单元。需要计算能力 8.0 及以上的 NVIDIA GPU 和 CUDA 版 PyTorch，此外什么都不用装。"
                "在 Colab 中：File → Upload notebook，再到 Runtime → Change runtime type 选 L4 或 A100 这样的 GPU（T4 太旧）。在 Jupyter 中：先 `pip install jupyterlab torch`，再 `jupyter lab {lab}.ipynb`。",
