@@ -371,14 +371,14 @@ def test_a_notebook_that_is_not_json_breaks_the_build(tree):
 def test_a_formula_that_fails_names_the_notebook(tree):
     edit(tree, "en", lambda notebook: notebook["cells"][1].update(source=["## S\n\n$\\frac{1$\n"]))
     run = tree.build()
-    assert run.returncode != 0 and "docs/en/notebooks/attention_error.ipynb: formula '\\frac{1'" in run.stdout
+    assert run.returncode != 0 and re.search(r"docs/en/notebooks/attention_error.ipynb(:\d+)?: formula '\\frac\{1'", run.stdout)
 
 
 def test_a_raising_cell_breaks_a_build_that_executes(tree):
     """The site's own builds execute nothing; should one, an error is not published as a traceback."""
     assert "allow_errors: false" in tree.path("mkdocs.en.yml").read_text("utf-8")
     tree.edit("mkdocs.en.yml", "execute: false", "execute: true, execute_ignore: [" + ", ".join(f'"{lab}.ipynb"' for lab in LABS) + "]")
-    notebook = {"cells": [notebooks._text("title", "# Raises"), notebooks._code("raises", 'raise ValueError("planted")')], "nbformat": 4, "nbformat_minor": 5,
+    notebook = {"cells": [notebooks._text("title", "# Raises\n\nA cell that raises."), notebooks._code("raises", 'raise ValueError("planted")')], "nbformat": 4, "nbformat_minor": 5,
                 "metadata": {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}}
     tree.path("docs/en/notebooks/raises.ipynb").write_text(notebooks.dumps(notebook), "utf-8")
     run = tree.build()
@@ -397,7 +397,7 @@ def test_a_program_changed_since_marks_its_notebook(tree):
 
 def test_what_mkdocs_jupyter_renders_differently_breaks_the_build():
     from core.errors import PageError
-    from core.notebooks import place, shape
+    from core.notebooks import place, read, shape
 
     notebook = {"cells": [notebooks._text("title", "# T"), notebooks._code("code", "1")]}
     with pytest.raises(PageError, match="other cells"):
@@ -406,6 +406,8 @@ def test_what_mkdocs_jupyter_renders_differently_breaks_the_build():
         shape('<div class="jp-Cell jp-MarkdownCell jp-Notebook-cell" id="cell-id=title"><div class="jp-Cell jp-CodeCell jp-Notebook-cell" id="cell-id=code">', notebook, "en", "")
     with pytest.raises(PageError, match="places for 0 of 1"):
         place("<p></p>", ["a"])
+    with pytest.raises(PageError, match="opens with"):
+        read(json.dumps({"cells": [notebooks._text("title", "# T")]}))
 
 
 # In a browser.
@@ -417,9 +419,9 @@ def test_on_a_phone_and_on_a_desk(chromium, served, committed, lang):
     page.on("console", lambda m: m.type in ("error", "warning") and problems.append(m.text))
     page.on("pageerror", lambda e: problems.append(str(e)))
     page.on("request", lambda r: r.url.startswith((served, "data:", "blob:")) or problems.append(f"foreign: {r.url}"))
-    page.goto(served + f"{lang}/notebooks/flash_backward/", wait_until="networkidle")
     for width in (390, 1440):
         page.set_viewport_size({"width": width, "height": 844})
+        page.goto(served + f"{lang}/notebooks/flash_backward/", wait_until="networkidle")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.evaluate("getComputedStyle(document.querySelector('.output pre > code')).overflowX") in ("auto", "scroll")
     cells = [cell for cell in committed["flash_backward", lang]["cells"] if cell["cell_type"] == "code"]

@@ -29,6 +29,8 @@ def read(text):
         notebook = json.loads(text)
     except ValueError as error:
         raise PageError(f"the notebook is not JSON: {error}. Make it again: `make notebooks`.", getattr(error, "lineno", None)) from None
+    if not re.match(r"# .+\n\n\S", "".join(notebook["cells"][0]["source"]) if notebook["cells"] else ""):
+        raise PageError("a notebook opens with a Markdown cell: `# ` and its title, an empty line, a paragraph.")
     for cell in notebook["cells"]:
         for output in cell.get("outputs", []):
             if output["output_type"] == "error":
@@ -61,8 +63,6 @@ def shape(content, notebook, lang, links):
             made += [_output(text, WORDS[lang]["stderr" if kind.endswith("stderr") else "output"]) for kind, text in outputs]
             out.append(f"<!-- cell {len(blocks)} -->")
             blocks.append("\n".join(made))
-    if not out or not out[0].startswith("<h1"):
-        raise PageError("a notebook opens with a title: a Markdown cell that begins with `# `.")
     return "\n".join(out).replace("</h1>", f"</h1>\n{links}", 1), blocks, headings
 
 
