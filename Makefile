@@ -77,7 +77,7 @@ notebooks: .venv/site.stamp                   ## write docs/*/notebooks again fr
 	@$(BIN)/python tests/notebooks.py
 
 notebooks-run: ## execute the labs' notebooks on this machine's GPU and put them into docs (LAB=name, PYTHON= one with torch, nbclient, ipykernel)
-	@$(PYTHON) tests/notebooks.py run --to .cache/executed $(LAB) && $(PYTHON) tests/notebooks.py take .cache/executed
+	@rm -rf .cache/executed; $(PYTHON) tests/notebooks.py run --to .cache/executed $(LAB) && $(PYTHON) tests/notebooks.py take .cache/executed
 
 verify-vllm: .venv/verify.stamp              ## check every statement about vLLM in its source (VERSION=; needs the network)
 	@$(BIN)/python tests/verify/vllm.py $(VERSION)

@@ -362,7 +362,9 @@ def anonymous(line):
 def run(names, to, commit=None, dirty=None):
     """Execute labs on the GPU here and write <to>/<lab>.ipynb. Returns the exit status."""
     runner = _load(TOP / "examples" / "run.py")
-    if problem := runner.gpu_problem():
+    missing = [name for name in ("nbclient", "nbformat", "ipykernel") if importlib.util.find_spec(name) is None]
+    problem = f"{sys.executable} lacks {', '.join(missing)}: {sys.executable} -m pip install nbclient ipykernel" if missing else runner.gpu_problem()
+    if problem:
         print(problem, file=sys.stderr)
         return 2
     to.mkdir(parents=True, exist_ok=True)

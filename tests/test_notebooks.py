@@ -267,9 +267,11 @@ def test_a_warning_keeps_its_words_and_loses_this_machine():
     assert notebooks.anonymous("/tmp/ipykernel_12/345.py:2: W /a\n") == "cell:2: W /a\n"
 
 
-def test_the_run_refuses_a_machine_without_a_gpu_and_an_unknown_lab(tmp_path, capsys):
+def test_the_run_refuses_a_machine_without_a_gpu_or_packages_and_an_unknown_lab(tmp_path, capsys, monkeypatch):
     assert notebooks.main(["run", "--to", str(tmp_path / "out"), "attention_error"]) == 2 and "CUDA" in capsys.readouterr().err
     assert notebooks.main(["run", "--to", str(tmp_path / "out"), "no_lab"]) == 1 and "There is no lab no_lab" in capsys.readouterr().err
+    monkeypatch.setattr(notebooks.importlib.util, "find_spec", lambda name: None if name == "ipykernel" else name)
+    assert notebooks.run(["attention_error"], tmp_path / "out") == 2 and "lacks ipykernel" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
