@@ -389,6 +389,10 @@ def test_a_raising_cell_breaks_a_build_that_executes(tree):
     assert "CellExecutionError" not in tree.build().stdout
 
 
+def test_two_languages_do_not_evict_each_others_cache():
+    assert all(f"cache_dir: .cache/notebooks/{lang} }}" in (TOP / f"mkdocs.{lang}.yml").read_text("utf-8") for lang in LANGUAGES)
+
+
 def test_a_program_changed_since_marks_its_notebook(tree):
     path = tree.path("examples/attention_error.py")
     path.write_text(path.read_text("utf-8") + "\n# changed\n", "utf-8")
