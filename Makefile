@@ -10,7 +10,7 @@ export NO_MKDOCS_2_WARNING = 1
 export PYTHONUTF8 = 1
 stop = { echo "$(1)" >&2; exit 1; }
 
-.PHONY: help serve site check-site test labs compare measure check-results fetch-results take-results summary propose-results publish-now offline outputs notebooks notebooks-run verify-vllm browser clean tools
+.PHONY: help serve site check-site test mutate labs compare measure check-results fetch-results take-results summary propose-results publish-now offline outputs notebooks notebooks-run verify-vllm browser clean tools
 help:       ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
 
@@ -25,7 +25,7 @@ site: .venv/site.stamp node_modules/.stamp    ## strict build into site/ (SITE_U
 	@SITE_URL="$(SITE_URL)" OFFLINE="$(OFFLINE)" $(BIN)/mkdocs build --strict
 
 offline: .venv/site.stamp node_modules/.stamp ## the whole site as dist/flash-attention-offline.zip, to open through any file server
-	@SITE_URL= OFFLINE= $(BIN)/mkdocs build --quiet --strict --site-dir .cache/offline
+	@SITE_URL= OFFLINE= $(BIN)/mkdocs build --strict --site-dir .cache/offline
 	@$(BIN)/python docs/hooks/core/archive.py .cache/offline dist/flash-attention-offline.zip
 
 check-site: .venv/site.stamp                  ## what is wrong in a built site, one line each (DIR=site, SITE_URL= if it was built for one)
@@ -33,6 +33,9 @@ check-site: .venv/site.stamp                  ## what is wrong in a built site, 
 
 test: .venv/test.stamp node_modules/.stamp browser   ## everything (ARGS= for pytest)
 	@$(BIN)/python -m pytest $(ARGS)
+
+mutate: .venv/test.stamp node_modules/.stamp browser ## break each promise on purpose and see its check turn red (ARGS= names; --list)
+	@$(BIN)/python tests/mutations.py $(ARGS)
 
 labs:       ## run the labs on this machine's GPU and write examples/results (LAB=name, PYTHON= one that has torch)
 	@$(PYTHON) examples/run.py $(LAB)

@@ -15,7 +15,8 @@ LANGUAGES = ("en", "zh")
 def build(top, site_dir, site_url=SITE_URL, **env):
     """Run a strict build of the tree at `top`; returns the finished process."""
     return subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(site_dir)], cwd=top, text=True,
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", str(pathlib.Path(top) / "mkdocs.yml"), "--site-dir", str(site_dir)],
+        cwd=pathlib.Path(site_dir).parent, text=True,   # the same from any folder
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120,
         env={**os.environ, "SITE_URL": site_url, "NO_MKDOCS_2_WARNING": "1", "PYTHONUTF8": "1", **env},
     )

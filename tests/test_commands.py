@@ -111,6 +111,7 @@ def test_a_failing_test_or_site_fails_make_and_ci(clone):
 def test_the_check_runs_both_commands_and_nothing_softens_them():
     text = (TOP / ".github/workflows/check.yml").read_text("utf-8")
     commands = re.findall(r"^ *- run: (.*)$", text, re.M)
+    assert not re.search(r"mkdocs build.* --quiet", (TOP / "Makefile").read_text("utf-8")), "--quiet silences the warnings that --strict counts"
     assert "make test" in commands and "make site" in commands and "continue-on-error" not in text, commands
 
 

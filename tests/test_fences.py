@@ -54,6 +54,9 @@ def test_a_fence_names_its_language_and_a_snippet_names_its_file(path):
     text = path.read_text("utf-8")
     for fence in fences.rendered(text):
         assert fence.language, f"{name(path)}:{fence.line}: name the language of this fence"
+        assert fence.language in ("python", "bash", "text"), f"{name(path)}:{fence.line}: nobody runs {fence.language}; sessions are a program and its output"
+        opening = text.splitlines()[fence.line - 1]
+        assert fence.language != "text" or ".no-copy" in opening, f"{name(path)}:{fence.line}: output is not to be copied: write {{.text .no-copy}}"
         body = text.splitlines()[fence.line:]
         end = next(i for i, line in enumerate(body) if line.strip().startswith("```"))
         sources = {match[1] for line in body[:end] if (match := re.match(r'\s*--8<-- "([^":]+)(?::[\w-]+)?"$', line))}

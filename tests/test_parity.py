@@ -17,6 +17,8 @@ def test_the_same_pages():
 def test_the_same_navigation():
     files = {lang: re.findall(r":\s*([\w/-]+\.md)\s*$", (TOP / f"mkdocs.{lang}.yml").read_text("utf-8"), re.M) for lang in ("en", "zh")}
     assert files["en"] == files["zh"] and sorted(files["en"]) == NAMES
+    for title in re.findall(r"^ *- (.+?): [\w/-]+\.md\s*$", (TOP / "mkdocs.zh.yml").read_text("utf-8"), re.M):
+        assert re.search("[\u4e00-\u9fff]", title), f"mkdocs.zh.yml: the page is called {title!r} in the menu and at the foot of its neighbours"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -47,6 +49,21 @@ def test_no_section_is_empty(name, lang):
         headings.append(0 if fence else len(m[1]) if (m := re.match(r"(#{1,6}) ", line)) else 0)
     for line, level, below in zip(lines, headings, [*headings[1:], 1]):
         assert not level or not below or below > level, f"{lang}/{name}: nothing stands under {line}"
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_numbered_headings_count_upwards(lang):
+    """Sections that bear a number stand in its order, and the lesson has its nine."""
+    for name in NAMES:
+        chapter, counts = 0, {}
+        for line in prose(TOP / "docs" / lang / name):
+            if m := re.match(r"## (\d+)\. ", line):
+                chapter += 1
+                assert int(m[1]) == chapter, f"{lang}/{name}: section {chapter} is expected here: {line}"
+            elif m := re.match(r"### (\d+)\.(\d+) ", line):
+                counts[chapter] = counts.get(chapter, 0) + 1
+                assert (int(m[1]), int(m[2])) == (chapter, counts[chapter]), f"{lang}/{name}: {chapter}.{counts[chapter]} is expected here: {line}"
+        assert name != "lesson.md" or chapter == 9, f"{lang}/{name}: {chapter} numbered sections, the lesson has nine"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -153,6 +153,10 @@ def test_stop_ends_an_endless_loop_and_what_it_printed_is_there(widget):
     widget.finish(5)
     assert time.perf_counter() - begun < 3
     assert widget.status.inner_text() == widget.said["stopped"]
+    end = time.time() + 5
+    while widget.page.workers and time.time() < end:
+        widget.page.wait_for_timeout(50)
+    assert not widget.page.workers, "the loop goes on behind the page"
     widget.start("while True:\n    print('x')\n")
     widget.wait_for("x")
     widget.stop.click()

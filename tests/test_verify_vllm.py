@@ -315,6 +315,10 @@ def test_the_evidence_is_of_these_statements(evidence):
     assert rows == wanted, "statements.py has changed since the evidence was made: run make verify-vllm"
 
 
+def test_the_evidence_is_as_it_was_written(evidence):
+    assert evidence["sha256"] == tool.digest(evidence), "docs/evidence/vllm.json was edited: run make verify-vllm"
+
+
 def test_the_evidence_holds_and_explains_each_change(evidence):
     for row in evidence["statements"]:
         assert row[statements.PINNED]["holds"] and row[statements.PINNED]["file"], row["id"]

@@ -147,7 +147,7 @@ def test_publishing_waits_for_no_gpu_and_measuring_starts_no_loop():
     excluded = [pattern[1:] for pattern in measure["on"]["push"]["paths"] if pattern.startswith("!")]
 
     def starts(path):   # in these patterns * does not cross a /
-        match = lambda pattern: path.count("/") == pattern.count("/") and fnmatch.fnmatch(path, pattern)  # noqa: E731
+        match = lambda pattern: ("**" in pattern or path.count("/") == pattern.count("/")) and fnmatch.fnmatch(path, pattern)  # noqa: E731
         return any(map(match, included)) and not any(map(match, excluded))
 
     assert starts("examples/flash_vs_naive_memory.py") and starts("examples/run.py")
@@ -170,9 +170,13 @@ def test_every_job_ends_and_every_step_is_a_make_target():
     targets = set(re.findall(r"^([a-z-]+):", (TOP / "Makefile").read_text("utf-8"), re.M))
     for name, key, job in jobs():
         assert "uses" in job or job["timeout-minutes"] <= 150, (name, key)
+        for step in [job, *job.get("steps", [])]:
+            assert "continue-on-error" not in step, (name, key, "a step that may fail hides that it did")
         for step in job.get("steps", []):
             assert re.match(r"actions/[\w-]+@v\d+$", step["uses"]) if "uses" in step else "${{" not in step["run"], (name, step)
             if "run" in step and name != "verify-vllm":
+                assert not re.search(r"\|\||;|set \+", step["run"]), f"{name}: a failure of {step['run']!r} is hidden"
+                assert "|" not in step["run"] or WORKFLOWS[name]["defaults"]["run"]["shell"] == "bash", f"{name}: without `shell: bash` a pipe hides a failure"
                 assert "\n" not in step["run"].strip() and step["run"].split()[0] == "make" and step["run"].split()[1] in targets, step["run"]
 
 
@@ -395,6 +399,24 @@ def test_the_newest_artifact_of_each_card_is_taken_and_none_of_a_fork(shared):
     listed = [entry(1), entry(2, created="2099-02-01T00:00:00Z"), entry(3, created="2099-03-01T00:00:00Z", repository=2), entry(4, name="results-other-card"),
               entry(5, created="2099-04-01T00:00:00Z", expired=True), entry(6, created="2099-05-01T00:00:00Z", branch="x"), entry(8, name="results-../evil")]
     assert tool_of_results.newest(listed) == {"results-nvidia-h200": 2, "results-other-card": 4}
+
+
+def test_a_link_or_a_giant_is_no_result(tmp_path):
+    sys.path.insert(0, str(TOP / ".github"))
+    try:
+        import results as tool_of_results
+    finally:
+        sys.path.remove(str(TOP / ".github"))
+    path = tmp_path / "nvidia-h200" / "sdpa_dispatch.json"
+    path.parent.mkdir()
+    path.symlink_to(TOP / CARD / "sdpa_dispatch.json")
+    with pytest.raises(tool_of_results.Stop, match="no plain file"):
+        tool_of_results.whole(tmp_path)
+    path.unlink()
+    with path.open("wb") as file:
+        file.truncate(tool_of_results.LARGEST + 1)
+    with pytest.raises(tool_of_results.Stop, match="no plain file"):
+        tool_of_results.whole(tmp_path)
 
 
 def test_results_that_make_a_sentence_false_wait_for_their_pull_request(shared):

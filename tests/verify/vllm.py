@@ -165,17 +165,24 @@ def record(cache=CACHE, evidence=EVIDENCE):
     if news := [s.id for s, _, after in rows if is_news(after)]:
         print(f"Not explained yet, give it a `now` in tests/verify/statements.py: {', '.join(news)}")
     evidence.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({
+    found = {
         "checked": datetime.date.today().isoformat(),
         "versions": {statements.PINNED: about_pinned, "newest": about_newest},
         "statements": [
             {"id": s.id, "topic": s.topic, "status": after["status"], "en": s.en, "zh": s.zh, statements.PINNED: before, "newest": after}
             for s, before, after in rows],
-    }, ensure_ascii=False, indent=1) + "\n"
+    }
+    text = json.dumps({**found, "sha256": digest(found)}, ensure_ascii=False, indent=1) + "\n"
     temporary = evidence.with_suffix(".tmp")
     temporary.write_text(text, "utf-8")
     os.replace(temporary, evidence)
     return 0
+
+
+def digest(evidence):
+    """sha256 of the evidence without its own line of it: a place or a date that somebody typed shows."""
+    rest = {key: value for key, value in evidence.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(rest, ensure_ascii=False, sort_keys=True).encode("utf-8")).hexdigest()
 
 
 def main(arguments):

@@ -14,6 +14,9 @@ def render(content, renderer, markdown):
     markdown  the page's source, to name the line of a formula that fails
     Raises PageError naming the formula and, where it can be found, the line.
     """
+    for match in FORMULA.finditer(content):
+        if "<" in match[3]:   # a < of the author's is escaped
+            raise PageError(f"Markdown has changed the formula '{match[3]}': keep it apart from stars, underscores and links.")
     found = [(html.unescape(m[3]).strip(), m[2] == r"\[") for m in FORMULA.finditer(content)]
     if not found:
         return content

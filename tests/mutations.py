@@ -1,0 +1,440 @@
+"""Promises broken on purpose: each row breaks one, and names the check that must turn red. `make mutate` runs them all.
+
+    python tests/mutations.py            every row, each on a copy of the tree, two at a time
+    python tests/mutations.py NAME …     some of them
+    python tests/mutations.py --list
+
+A row is caught when its check fails as a failed test or a failed build (an error on the way to the check is no catch, one at its end is), and
+says what `says` expects. First each check has to be green without a mutation. A row whose `old` no longer stands in its file
+is red too: mend the row. Exit status 0 only when all are caught; 1 names those that were not.
+The rows of QUICK need no build and no browser; `make test` runs them too (tests/test_mutations.py).
+"""
+import concurrent.futures
+import contextlib
+import os
+import pathlib
+import queue
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import typing
+
+TOP = pathlib.Path(__file__).resolve().parents[1]
+SECONDS = 300   # a check that takes longer is not caught: nobody would wait for it
+BUILD = "build"
+
+
+class Mutation(typing.NamedTuple):
+    """`new` in the place of the first `old` of `file`; a list of such triples where one place is not enough."""
+
+    name: str
+    edits: list | tuple
+    check: str        # a pytest node, or BUILD
+    says: str = ""    # regular expression: what the red has to say
+
+
+def M(name, file, old, new, check, says=""):
+    return Mutation(name, [(file, old, new)], check, says)
+
+
+def both(name, page, old, new, check, says="", zh=None):
+    """The same edit of the English and of the Chinese page; zh: (old, new) where the Chinese text differs."""
+    return Mutation(name, [(f"docs/en/{page}", old, new), (f"docs/zh/{page}", *(zh or (old, new)))], check, says)
+
+
+LESSON, MEMORY = "docs/en/lesson.md", "examples/flash_vs_naive_memory.py"
+RESULTS = "examples/results/nvidia-h200"
+PARITY = "tests/test_parity.py::test_the_same"
+
+
+def rejects(name, old, new, wrong=None):
+    """A grader that no longer tries one of its properties: something that it alone rejects, or the wrong solution of that name, passes."""
+    node = f"test_a_wrong_solution_fails[{name}-{wrong}-]" if wrong else f"test_every_property_rejects_something[{name}]"
+    return M(f"grader-{name}-tries-less", f"examples/exercises/grade_{name}.py", old, new, f"tests/test_exercises.py::{node}", "passes the grader" if wrong else "AssertionError")
+
+
+MUTATIONS = [
+    # Two languages, one page
+    M("zh-heading-has-another-id", "docs/zh/decode.md", "{ #intensity }", "{ #intensities }", f"{PARITY}[headings-decode.md]", r"headings \d+ differ"),
+    M("zh-shows-other-code", "docs/zh/vllm.md", "row = 16, [6, 3, 1]", "row = 16, [6, 3, 2]", f"{PARITY}[code-vllm.md]", r"code \d+ differ"),
+    M("zh-links-elsewhere", "docs/zh/index.md", "](lesson.md#intuition)", "](lesson.md#principle)", f"{PARITY}[links-index.md]", r"links \d+ differ"),
+    M("zh-shows-another-row", "docs/zh/index.md", "S=4096", "S=8192", f"{PARITY}[placeholders-index.md]", r"placeholders \d+ differ"),
+    M("zh-table-lacks-a-row", "docs/zh/vllm.md", "| 12.0 | RTX 5090 | FLASH_ATTN、FLASHINFER、… | 2 |\n", "", f"{PARITY}[tables-vllm.md]", r"tables"),
+    M("zh-formula-has-another-sign", "docs/zh/lesson.md", r"\ell_{\text{new}} &= \alpha\, \ell + ", r"\ell_{\text{new}} &= \alpha\, \ell - ", f"{PARITY}[formulas-lesson.md]", r"formulas \d+ differ"),
+    M("zh-navigation-lacks-a-page", "mkdocs.zh.yml", "  - 术语表: glossary.md\n", "", "tests/test_parity.py::test_the_same_navigation", "glossary.md"),
+    M("heading-without-an-id", "docs/en/glossary.md", "## Tile { #tile }", "## Tile", "tests/test_parity.py::test_headings_have_explicit_ids_and_no_formula[en-glossary.md]", "explicit id"),
+    both("numbered-sections-out-of-order", "lesson.md", "## 7. Interview {", "## 8. Interview {", "tests/test_parity.py::test_numbered_headings_count_upwards", "lesson.md", zh=("## 7. ", "## 8. ")),
+    both("self-test-is-gone", "lesson.md", "## 9. Self-test {", "## Self-test {", "tests/test_parity.py::test_numbered_headings_count_upwards", "lesson.md", zh=("## 9. ", "## ")),
+
+    M("zh-page-has-an-english-title", "mkdocs.zh.yml", "- 术语表: ", "- Glossary: ", "tests/test_parity.py::test_the_same_navigation", "Glossary"),
+    both("formula-in-a-heading", "glossary.md", "{ #tile }", "$B_c$ { #tile }", "tests/test_parity.py::test_headings_have_explicit_ids_and_no_formula[en-glossary.md]", "no formula in a heading"),
+    both("section-without-text", "vllm.md", "## The path { #path }\n", "## The path { #path }\n\n## Empty { #empty }\n", "tests/test_parity.py::test_no_section_is_empty[en-vllm.md]", "nothing stands under", zh=("{ #path }\n", "{ #path }\n\n## 空 { #empty }\n")),
+    M("bold-ends-in-punctuation", "docs/zh/index.md", "{ #for-whom }\n", "{ #for-whom }\n\n**词，**后\n", "tests/test_parity.py::test_bold_does_not_end_in_full_width_punctuation[index.md]"),
+
+    # Code and figures of the pages
+    both("fence-without-a-language", "vllm.md", "```{.python}\nblock_size", "```\nblock_size", "tests/test_fences.py::test_a_fence_names_its_language_and_a_snippet_names_its_file[docs/en/vllm.md]", "name the language"),
+    both("fence-with-bare-words", "vllm.md", "```{.python}\nblock_size", "```python notest\nblock_size", "tests/test_fences.py::test_a_fence_names_its_language_and_a_snippet_names_its_file[docs/en/vllm.md]", "fences are written"),
+    both("session-that-nobody-runs", "vllm.md", "```{.python}\nblock_size", "```{.pycon}\n>>> 1 + 1\n3\n```\n\n```{.python}\nblock_size", "tests/test_fences.py::test_a_fence_names_its_language_and_a_snippet_names_its_file[docs/en/vllm.md]", "pycon"),
+    both("snippet-outside-a-fence", "vllm.md", "{ #path }\n", '{ #path }\n\n--8<-- "online_softmax.py:scores"\n', "tests/test_fences.py::test_a_fence_names_its_language_and_a_snippet_names_its_file[docs/en/vllm.md]", "outside a fence"),
+    both("output-that-asks-to-be-copied", "decode.md", ".text .no-copy", ".text", "tests/test_fences.py::test_a_fence_names_its_language_and_a_snippet_names_its_file[docs/en/decode.md]", "not to be copied"),
+    both("fence-exempt-without-a-reason", "measured.md", 'data-notest="needs an NVIDIA GPU"', 'data-notest="no"', "tests/test_fences.py::test_an_exemption_gives_its_reason[docs/en/measured.md]", "needs a reason",
+         zh=('data-notest="', 'data-notest="无" data-was="')),
+    both("code-of-a-page-is-wrong", "vllm.md", "assert slot(37) == 21", "assert slot(37) == 22", "docs/en/vllm.md", "AssertionError"),
+    both("snippet-of-another-file-in-a-fence", "lesson.md", '--8<-- "online_softmax.py:weighted_sums"', '--8<-- "split_kv.py:merge"',
+         "tests/test_fences.py::test_a_fence_names_its_language_and_a_snippet_names_its_file[docs/en/lesson.md]", "one fence shows sections of one file"),
+    both("figure-of-arithmetic-retyped", "lesson.md", "240.5 GFLOP", "241.5 GFLOP", "tests/test_arithmetic.py::test_a_typed_number_is_recomputed_or_quoted[en/lesson]", "241.5 GFLOP"),
+    both("measured-time-typed", "decode.md", "{ #decode }\n", "{ #decode }\n\n1.234 ms\n", "tests/test_arithmetic.py::test_a_typed_number_is_recomputed_or_quoted[en/decode]", "1.234 ms"),
+
+    # Examples and what they print
+    M("captured-output-edited", "examples/outputs/online_softmax.txt", "0.891366", "0.891367", "tests/test_online_softmax.py::test_output_is_what_the_file_prints_alone_on_every_python_here", "0.891367"),
+    M("captured-output-of-a-pitfall-edited", "examples/outputs/pitfalls-megabytes.txt", "1996.5", "1997.5", "tests/test_pitfalls.py::test_the_file_runs_alone_and_its_output_is_up_to_date[megabytes]", "make outputs"),
+    M("example-needs-a-sibling", "examples/online_softmax.py", "from random import Random\n", "from random import Random\nfrom io_counter import main as other\n", "tests/test_online_softmax.py::test_only_the_standard_library_is_imported"),
+    M("copied-helper-differs", "examples/decode_attention.py", "round(part * (len(samples) - 1))", "int(part * (len(samples) - 1))", "tests/test_shared_helpers.py::test_copies_are_equal", "quantile"),
+    M("normaliser-is-not-rescaled", "examples/online_softmax.py", "l = rescale * l + l_tile", "l = l + l_tile", "tests/test_online_softmax.py::test_equals_the_oracle"),
+    M("skeleton-is-not-the-solution-without-its-answer", "examples/exercises/online_row_skeleton.py", "def online_row(stream)", "def online_row(pairs)", "tests/test_exercises.py::test_the_skeleton_is_the_solution_without_the_answer[online_row]", "tests/exercises.py"),
+    M("solution-is-wrong", "examples/exercises/causal_tiled.py", "-inf", "-1e9", "tests/test_exercises.py::test_the_solution_passes_as_function_module_and_dict[causal_tiled]"),
+
+    M("minus-infinity-less-itself", "examples/online_softmax.py", "0.0 if m == -inf else exp(m - m_new)", "exp(m - m_new)", "tests/test_online_softmax.py::test_edge"),
+    M("finite-minus-infinity", "examples/online_softmax.py", "m, l, o = -inf, 0.0", "m, l, o = -1e9, 0.0", "tests/test_online_softmax.py::test_edge"),
+    M("no-maximum-is-subtracted", "examples/online_softmax.py", "seen = [(exp(s_j - m), v)", "seen = [(exp(s_j), v)", "tests/test_online_softmax.py::test_edge"),
+    M("lengths-are-not-compared", "examples/online_softmax.py", "if len(K) != len(V):", "if False:", "tests/test_online_softmax.py::test_wrong_shapes_are_named"),
+    M("columns-of-the-query", "examples/online_softmax.py", "for c in range(len(V[0]))]\n    return l, o", "for c in range(min(2, len(V[0])))]\n    return l, o", "tests/test_online_softmax.py::test_edge"),
+    M("hidden-values-are-read", "examples/online_softmax.py", "for s_j, v in zip(s, V) if s_j != -inf]", "for s_j, v in zip(s, V)]", "tests/test_online_softmax.py::test_edge"),
+
+    # Graders: each property is there because a wrong solution passes without it
+    rejects("online_row", "solve.expect_flat(lambda S: ([(0.001 * j, [1.0, 2.0]) for j in range(S)],))", "pass"),
+    rejects("online_blocked", "if calls > S + S // block:", "if calls > 100 * S:", "one_key_at_a_time"),
+    rejects("masked_row", 'solve.expect(*case(random, [draw(random) for _ in mask], mask=mask, junk=True))', 'solve.expect(*case(random, [draw(random) for _ in mask], mask=mask))', "hidden_value_read"),
+    rejects("merge_parts", "solve.expect((([0.0] * d_v, -inf), ([0.0] * d_v, -inf)), ([0.0] * d_v, -inf))", "pass"),
+    rejects("causal_tiled", "if Counted.products > allowed:", "if False:", "nothing_is_skipped"),
+    rejects("gqa_decode", "if k > 8 or v > 8 + 6:", "if False:"),
+    rejects("count_bytes", "or not all(type(x) is int for x in got)", "and False"),
+    rejects("backward_row", "if K.read > 5 + 1 or V.read > 5 + 1:", "if False:"),
+    M("one-grader-forgives-more", "examples/exercises/grade_merge_parts.py", "rel_tol=1e-9", "rel_tol=1e-2", "tests/test_exercises.py::test_graders_end_alike"),
+    M("every-grader-forgives-more", "examples/exercises/grade_online_row.py", "rel_tol=1e-9, abs_tol=1e-9", "rel_tol=1, abs_tol=9", "tests/test_exercises.py::test_a_wrong_solution_fails[online_row-never_divides-]", "passes the grader"),
+    M("grader-prints-a-traceback", "examples/exercises/grade_online_row.py", "except (Exception, SystemExit) as error:\n            raise Wrong(given, shown(expected), self.explain(error)) from None", "except ZeroDivisionError as error:\n            raise Wrong(given, shown(expected), self.explain(error)) from None",
+      "tests/test_exercises.py::test_what_is_not_a_solution_is_told_in_a_line"),
+
+    # Results and their writer
+    M("number-of-a-result-edited", f"{RESULTS}/flash_vs_naive_memory.json", '"naive_mib": 1904.0', '"naive_mib": 1804.0', "tests/test_run.py::test_a_committed_result_is_what_its_rows_say[nvidia-h200/flash_vs_naive_memory]"),
+    M("time-of-a-result-edited", f"{RESULTS}/decode_attention.json", '"ms": 0.', '"ms": 1.', "tests/test_decode_attention.py::test_measured_columns_follow_from_times"),
+    M("row-without-its-kernel", f"{RESULTS}/flash_vs_naive_memory.json", '"kernel": "void pytorch_flash', '"kernel": null, "was": "void pytorch_flash', "tests/test_run.py::test_committed_results_fit_the_schema", "kernel"),
+    M("schema-asks-for-no-kernel", "examples/results/schema.json", '"required": ["kernel", "status"]', '"required": ["status"]', "tests/test_run.py::test_a_missing_field_is_refused[rows/0/kernel]"),
+    M("schema-asks-for-no-card", "examples/results/schema.json", '"required": ["gpu", "memory"', '"required": ["memory"', "tests/test_run.py::test_a_missing_field_is_refused[machine/gpu]"),
+    M("run-writes-nan", "examples/run.py", "json.dumps(strict(result), indent=1, ensure_ascii=False, allow_nan=False)", "json.dumps(result, indent=1, ensure_ascii=False)", "tests/test_run.py::test_a_result_has_every_field_and_fits_the_schema", "is not JSON"),
+    M("run-does-not-replace-atomically", "examples/run.py", 'part.write_text(text, "utf-8", newline="\\n")\n        os.replace(part, path)', 'path.write_text(text, "utf-8", newline="\\n")', "tests/test_run.py::test_a_write_that_fails_leaves_the_old_file"),
+    M("run-writes-at-the-end-only", "examples/run.py", "say(lab.line(row))\n            save()", "say(lab.line(row))", "tests/test_run.py::test_one_failure_leaves_its_rows_and_the_other_labs tests/test_run.py::test_rows_are_on_disk_before_the_next_is_measured_and_survive_a_kill"),
+    M("result-names-the-host", "examples/run.py", '"cpu": processor()', '"cpu": platform.node()', "tests/test_run.py::test_no_host_user_or_path"),
+    M("result-holds-a-path", "examples/run.py", 'save("failed", type(error).__name__)', 'save("failed", str(error))', "tests/test_run.py::test_one_failure_leaves_its_rows_and_the_other_labs"),
+    M("lab-runs-without-its-check", "examples/run.py", "        lab.check()\n", "", "tests/test_run.py::test_a_lab_that_fails_its_check_keeps_the_last_result"),
+    M("labs-start-without-a-gpu", "examples/run.py", "problem = gpu_problem(options.device) or cannot_write(options.results)", "problem = cannot_write(options.results)", "tests/test_commands.py::test_labs_without_a_gpu"),
+    M("slug-keeps-blanks", "examples/run.py", '"-", name.lower()', '" ", name.lower()', "tests/test_run.py::test_slugs"),
+
+    # The hooks' pure cores
+    M("unit-behind-a-number-is-not-checked", "docs/hooks/core/placeholders.py", "        _unit_behind(name, match.string[match.end():])\n", "", "tests/test_placeholders.py::test_mistakes_name_themselves_and_their_line", "MB"),
+    M("unit-in-a-header-is-not-checked", "docs/hooks/core/placeholders.py", "            _unit_in_header(cell, name)\n", "", "tests/test_placeholders.py::test_mistakes_name_themselves_and_their_line", "must say its unit"),
+    M("two-rows-are-as-good-as-one", "docs/hooks/core/placeholders.py", "if len(rows) != 1:", "if not rows:", "tests/test_placeholders.py::test_mistakes_name_themselves_and_their_line", "selects 2 rows"),
+    M("what-a-result-says-is-not-escaped", "docs/hooks/core/placeholders.py", 'return html.escape(str(text), quote=False)', 'return str(text)', "tests/test_placeholders.py::test_values"),
+    M("table-without-its-provenance", "docs/hooks/core/placeholders.py", '"\\n".join(body) + "\\n\\n" + self.provenance(result) + "\\n"', '"\\n".join(body) + "\\n"', "tests/test_placeholders.py::test_rows_become_table_rows_and_gain_their_provenance"),
+    M("stale-number-without-its-mark", "docs/hooks/core/placeholders.py", 'title="{self.words["stale"]}">!</sup>\' if result["stale"] else ""', 'title="{self.words["stale"]}">!</sup>\' if result["stale"] is None else ""', "tests/test_placeholders.py::test_a_stale_result_is_marked_in_table_and_text"),
+    M("out-of-memory-shown-as-a-dash", "docs/hooks/core/placeholders.py", "return self.words.get(rows[0][\"status\"], rows[0][\"status\"])", 'return "–"', "tests/test_placeholders.py::test_values"),
+    M("changed-theme-passes-unseen", "docs/hooks/core/html.py", "if found != count:", "if False:", "tests/test_accessibility.py::test_a_theme_whose_controls_changed_breaks_the_build"),
+    M("katex-is-lenient", "docs/hooks/katex.mjs", 'strict: "error"', 'strict: "ignore"', "tests/test_tex.py::test_what_katex_only_warns_of_is_an_error"),
+    M("archive-is-dated-by-the-clock", "docs/hooks/core/archive.py", 'zipfile.ZipInfo(f"{top}/{name}", (1980, 1, 1, 0, 0, 0))', 'zipfile.ZipInfo(f"{top}/{name}", __import__("time").localtime()[:6])', "tests/test_downloads.py::test_packed_again_it_is_the_same_whatever_the_order_and_the_clock"),
+    M("curves-of-a-chart-exchanged", "docs/hooks/core/charts.py", "row.get(name) for name in labels", "row.get(name) for name in sorted(labels)", "tests/test_charts.py::test_each_curve_is_its_own_column"),
+    M("stepper-takes-another-walk", "docs/hooks/core/online_trace.py", '"m": number(m_new)', '"m": number(m)', "tests/test_stepper.py::test_the_trace_is_the_lessons_walk_for_every_width_and_both_orders"),
+
+    M("formula-changed-by-markdown", "docs/hooks/core/tex.py", 'if "<" in match[3]:', "if False:", "tests/test_tex.py::test_markdown_in_a_formula_is_an_error"),
+    M("formula-fails-without-its-place", "docs/hooks/core/tex.py", "_line_of(tex, markdown))", "None)", "tests/test_tex.py::test_a_formula_that_fails_names_itself_and_its_line"),
+    M("instant-navigation", "mkdocs.yml", "    - navigation.footer\n", "    - navigation.footer\n    - navigation.instant\n", "tests/test_settings.py::test_what_breaks_pages_is_off"),
+    M("markers-in-code", "mkdocs.yml", "    - navigation.footer\n", "    - navigation.footer\n    - content.code.annotate\n", "tests/test_settings.py::test_what_breaks_pages_is_off"),
+    M("palette-of-another-name", "mkdocs.zh.yml", "scheme: slate", "scheme: night", "tests/test_settings.py::test_the_colour_schemes_are_the_themes_own"),
+    M("generator-is-not-pinned", "pyproject.toml", "mkdocs==1.6.1", "mkdocs>=1.6.1", "tests/test_settings.py::test_what_is_installed_is_pinned"),
+    M("katex-is-not-pinned", "package.json", '"katex": "', '"katex": "^', "tests/test_settings.py::test_what_is_installed_is_pinned"),
+
+    # Drawings and colours
+    M("drawing-too-pale-to-read", "docs/theme/css/figures.css", "--fig-muted: #586274", "--fig-muted: #98a2b4", "tests/test_drawings.py::test_contrast_in_both_schemes", "--fig-muted"),
+    M("drawing-without-its-name", "docs/theme/drawings/merge.svg", 'aria-labelledby="merge-title merge-desc"', "", "tests/test_drawings.py::test_ids_and_accessible_name[merge]"),
+    M("drawing-asks-another-host", "docs/theme/drawings/merge.svg", "</svg>", '<image href="https://images.example/a.png" width="1" height="1"/></svg>', "tests/test_drawings.py::test_nothing_active_or_external[merge]"),
+    M("drawing-lacks-its-chinese-text", "docs/theme/drawings/merge.svg", '<text lang="zh" x="0" y="17" font-size="17" font-weight="700">两份部分结果合成一份</text>', "", "tests/test_drawings.py::test_both_languages[merge]"),
+    M("drawing-is-black-in-the-dark", "docs/theme/drawings/merge.svg", 'fill="var(--fig-ink, CanvasText)"', 'fill="#000"', "tests/test_drawings.py::test_colours_are_theme_variables[merge]"),
+
+    # Evidence
+    M("evidence-sentence-edited", "docs/evidence/vllm.json", "The flag is `--attention-backend`.", "The flag is `--attn-backend`.", "tests/test_verify_vllm.py::test_the_evidence_is_of_these_statements", "make verify-vllm"),
+    M("statement-removed", "tests/verify/statements.py", '"flag-backend", "choose"', '"flag-other", "choose"', "tests/test_verify_vllm.py::test_the_evidence_is_of_these_statements"),
+    M("evidence-place-edited", "docs/evidence/vllm.json", '"line": 930,', '"line": 931,', "tests/test_verify_vllm.py::test_the_evidence_is_as_it_was_written"),
+    M("line-number-of-vllm-typed", "docs/en/vllm.md", "## The path { #path }\n", "## The path { #path }\n\nSee `flash_attn.py:123`.\n", "tests/test_vllm_page.py::test_no_line_number_is_typed"),
+
+    # Workflows and commands
+    M("strangers-run-with-rights", ".github/workflows/check.yml", "  pull_request:\n", "  pull_request_target:\n", "tests/test_workflows.py::test_no_trigger_hands_rights_to_strangers"),
+    M("check-may-write", ".github/workflows/check.yml", "contents: read", "contents: write", "tests/test_workflows.py::test_rights_are_given_where_they_are_used"),
+    M("checkout-leaves-its-token", ".github/workflows/check.yml", "persist-credentials: false", "persist-credentials: true", "tests/test_workflows.py::test_rights_are_given_where_they_are_used"),
+    M("gpu-runner-takes-any-branch", ".github/workflows/measure.yml", "github.ref == 'refs/heads/main'", "github.ref != ''", "tests/test_workflows.py::test_our_own_runners_get_main_only"),
+    M("gpu-runner-takes-pull-requests", ".github/workflows/measure.yml", "  workflow_dispatch:\n", "  workflow_dispatch:\n  pull_request:\n", "tests/test_workflows.py::test_our_own_runners_get_main_only"),
+    M("deploy-is-cut-short", ".github/workflows/publish.yml", "group: deploy\n      cancel-in-progress: false", "group: deploy\n      cancel-in-progress: true", "tests/test_workflows.py::test_one_run_at_a_time_and_no_deploy_is_cut_short"),
+    M("deploy-without-the-check", ".github/workflows/publish.yml", "needs: [check, build]", "needs: [build]", "tests/test_workflows.py::test_one_run_at_a_time_and_no_deploy_is_cut_short"),
+    M("deploy-stands-in-the-build", ".github/workflows/publish.yml", "        with: { path: site/ }\n", "        with: { path: site/ }\n      - uses: actions/deploy-pages@v4\n", "tests/test_workflows.py::test_one_run_at_a_time_and_no_deploy_is_cut_short"),
+    M("two-runs-publish-at-once", ".github/workflows/publish.yml", "  group: publish\n", "  group: publish-${{ github.sha }}\n", "tests/test_workflows.py::test_one_run_at_a_time_and_no_deploy_is_cut_short"),
+    M("gpu-runner-may-write", ".github/workflows/measure.yml", "      contents: read\n", "      contents: write\n", "tests/test_workflows.py::test_our_own_runners_get_main_only"),
+    M("results-are-proposed-without-checks", ".github/propose.sh", 'gh workflow run check.yml --ref "$branch"\n', "", "tests/test_workflows.py::test_a_pull_request_of_the_workflow_has_its_checks_dispatched"),
+    M("publish-waits-for-the-gpu", ".github/workflows/publish.yml", "  workflow_dispatch:\n", '  workflow_dispatch:\n  schedule:\n    - cron: "43 3 * * 6"\n', "tests/test_workflows.py::test_publishing_waits_for_no_gpu_and_measuring_starts_no_loop"),
+    M("results-start-the-measuring-again", ".github/workflows/measure.yml", '["examples/*.py"', '["examples/**"', "tests/test_workflows.py::test_publishing_waits_for_no_gpu_and_measuring_starts_no_loop"),
+    M("what-was-measured-is-lost-on-failure", ".github/workflows/measure.yml", "        if: always()\n", "", "tests/test_workflows.py::test_what_was_measured_is_kept_whatever_happened"),
+    M("failing-tests-are-forgiven", ".github/workflows/check.yml", "run: make test", "run: make test || true", "tests/test_commands.py::test_the_check_runs_both_commands_and_nothing_softens_them"),
+    M("a-step-of-publish-may-fail", ".github/workflows/publish.yml", "        run: make check-results\n", "        run: make check-results\n        continue-on-error: true\n", "tests/test_workflows.py::test_every_job_ends_and_every_step_is_a_make_target"),
+    M("site-step-is-forgiven", ".github/workflows/publish.yml", "run: make offline", "run: make offline || true", "tests/test_workflows.py::test_every_job_ends_and_every_step_is_a_make_target"),
+    M("a-pipe-hides-a-failure", ".github/workflows/publish.yml", "    shell: bash\n", "    shell: sh\n", "tests/test_workflows.py::test_every_job_ends_and_every_step_is_a_make_target"),
+    M("make-test-is-never-red", "Makefile", "@$(BIN)/python -m pytest $(ARGS)", "@$(BIN)/python -m pytest $(ARGS) || true", "tests/test_commands.py::test_a_failing_test_or_site_fails_make_and_ci"),
+    M("ci-is-never-red", ".ci/run", "exec make test", "make test || true", "tests/test_commands.py::test_a_failing_test_or_site_fails_make_and_ci"),
+    M("warnings-are-silenced", "Makefile", "mkdocs build --strict --site-dir", "mkdocs build --quiet --strict --site-dir", "tests/test_commands.py::test_the_check_runs_both_commands_and_nothing_softens_them", "silences"),
+    M("site-is-built-without-strict", "Makefile", "mkdocs build --strict\n", "mkdocs build\n", "tests/test_commands.py::test_a_failing_test_or_site_fails_make_and_ci"),
+    M("artifact-of-a-fork-is-taken", ".github/results.py", ' and made["head_repository_id"] == made["repository_id"]', "", "tests/test_workflows.py::test_the_newest_artifact_of_each_card_is_taken_and_none_of_a_fork"),
+    M("damaged-result-is-taken", ".github/results.py", "if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST:", "if False:", "tests/test_workflows.py::test_a_link_or_a_giant_is_no_result"),
+
+    # Each lab's formula or rule, against what was measured
+    M("formula-of-naive-memory", MEMORY, '"o = p @ v": inputs + mask + 2 * square + rows', '"o = p @ v": inputs + mask + 2 * square', "tests/test_flash_vs_naive_memory.py::test_measured_bytes_are_the_predicted_ones"),
+    M("formula-of-flash-memory", MEMORY, "lse = 4 * B * heads * S\n", "lse = 2 * B * heads * S\n", "tests/test_flash_vs_naive_memory.py::test_measured_bytes_are_the_predicted_ones"),
+    M("formula-of-attention-flops", "examples/attention_roofline.py", "return (2 if causal else 4) * B", "return (4 if causal else 4) * B", "tests/test_attention_roofline.py::test_measured_columns_follow_from_times_and_model"),
+    M("formula-of-the-kv-cache", "examples/decode_attention.py", "return 2 * B * kv_heads * S * d * e", "return B * kv_heads * S * d * e", "tests/test_decode_attention.py::test_measured_columns_follow_from_times"),
+    M("formula-of-added-bytes", "examples/decode_attention.py", "return o + 4 * B * heads + 24", "return o + 4 * B * heads", "tests/test_decode_attention.py::test_measured_bytes_are_the_predicted_ones"),
+    M("model-of-device-memory", "examples/hbm_traffic.py", '"softmax": (square, square)', '"softmax": (square, 2 * square)', "tests/test_hbm_traffic.py::test_the_models_in_the_result_are_those_of_the_program"),
+    M("formula-of-the-backward-pass", "examples/flash_backward.py", '"ds": kept - copy + row + 3 * square', '"ds": kept - copy + row + 2 * square', "tests/test_flash_backward.py::test_measured_bytes_are_the_predicted_ones"),
+    M("rule-of-16-bits-forgives-more", "examples/attention_error.py", "return 2 * naive_max_err + 1e-5", "return 4 * naive_max_err + 1e-5", "tests/test_attention_error.py"),
+    M("square-growth-is-not-seen", "examples/sdpa_dispatch.py", "score_bytes is not None and score_bytes >= 1", "score_bytes is not None and score_bytes >= 9", "tests/test_sdpa_dispatch.py::test_quadratic"),
+    M("kernel-named-by-wish", "examples/sdpa_dispatch.py", 'return "math" if names else "error"', 'return "flash" if names else "error"', "tests/test_sdpa_dispatch.py::test_backends_by_the_names_of_their_kernels"),
+    M("row-dropped-when-memory-is-out", MEMORY, 'if "out of memory" not in str(error).lower():\n            raise', "raise", "tests/test_flash_vs_naive_memory.py::test_out_of_memory_is_a_row_and_the_run_goes_on"),
+    M("memory-kept-after-running-out", MEMORY, "    if result is None:\n        release()\n    return result", "    return result", "tests/test_flash_vs_naive_memory.py::test_cleaning_comes_after_the_except_block"),
+    M("old-card-is-let-in", MEMORY, "if not hip and major < 8:", "if False:", "tests/test_flash_vs_naive_memory.py::test_refusals"),
+    M("lab-compares-nothing-first", MEMORY, "def check(attention=flash, baseline=naive, device=None, S=None):\n", "def check(attention=flash, baseline=naive, device=None, S=None):\n    return\n", "tests/test_flash_vs_naive_memory.py::test_the_check_rejects"),
+    M("tiles-see-the-future", "examples/tiled_attention.py", "key >= keys_of_first_row", "key > keys_of_first_row", "tests/test_tiled_attention.py::test_equals_sdpa_math_in_float64"),
+
+    # The build
+    both("placeholder-of-a-row-that-is-not-there", "index.md", "S=4096", "S=4097", BUILD, r"docs/en/index.md:\d+: .*selects 0 rows"),
+    both("unit-missing-in-a-header", "lesson.md", "| S | naive, MiB | flash, MiB |", "| S | naive | flash, MiB |", BUILD, "must say its unit, MiB", zh=("朴素实现（MiB）", "朴素实现")),
+    both("unit-wrong-behind-a-number", "index.md", " MiB → {{", " MB → {{", BUILD, "'MB' is written behind it"),
+    both("glossary-lacks-a-word", "glossary.md", "{ #fallback }", "{ #fall-back }", BUILD, "glossary.md#fallback"),
+    both("tex-that-katex-does-not-know", "lesson.md", r"\operatorname{softmax}", r"\operatornam{softmax}", BUILD, r"docs/en/lesson.md:\d+: formula"),
+    both("tex-that-katex-only-warns-of", "lesson.md", "$B$ batch", "$B€$ batch", BUILD, r"docs/en/lesson.md:\d+: formula", zh=("$B$ ", "$B€$ ")),
+    M("snippet-of-a-missing-file-is-empty", "mkdocs.yml", "check_paths: true", "check_paths: false", "tests/test_site.py::test_a_build_that_must_fail", "online_sofmax.py"),
+    M("section-cut-short", "docs/hooks/core/sections.py", "after.setdefault(node.end_lineno, [])", "after.setdefault(node.lineno, [])", "docs/en/lesson.md", "Error"),
+    M("examples-differ-from-what-is-served", "docs/hooks/shim.py", 'files.append(File.generated(config, uri, abs_src_path=str(path)))', 'files.append(File.generated(config, uri, content=path.read_bytes().rstrip()))', "tests/test_site.py::test_no_code_block_is_empty_and_each_example_is_served_byte_for_byte"),
+    M("program-changed-after-measuring", MEMORY, "import argparse\n", "import argparse  # changed\n", "tests/test_site.py::test_the_committed_results_are_those_of_the_committed_programs"),
+    M("change-of-a-program-goes-unseen", "docs/hooks/core/results.py", 'digest(program.read_bytes()) != result["source"]["sha256"]', "False", "tests/test_site.py::test_a_changed_program_shows_a_visible_mark"),
+    M("nan-in-a-result-is-let-in", "docs/hooks/core/results.py", ", parse_constant=refuse", "", "tests/test_site.py::test_a_build_that_must_fail"),
+    Mutation("server-rebuilds-for-ever", [("docs/hooks/shim.py", 'CACHE = TOP / ".cache" / "snippets"', 'CACHE = TOP / "docs" / "hooks" / "snippets"'),
+                                          ("docs/hooks/shim.py", 'if not path.is_file() or path.read_text("utf-8") != text:', "if True:")],
+      "tests/test_commands.py::test_serve_shows_both_languages_and_follows_every_kind_of_edit"),
+
+    # The built site
+    M("picture-of-another-host", "docs/en/index.md", "## For whom { #for-whom }\n", '## For whom { #for-whom }\n\n<img src="https://images.example/a.png" alt="a">\n', "tests/test_site.py::test_nothing_is_loaded_from_another_host", "images.example"),
+    M("fonts-of-another-host", "mkdocs.yml", "  font: false\n", "", "tests/test_site.py::test_nothing_is_loaded_from_another_host", "fonts"),
+    M("style-of-another-host", "docs/theme/css/site.css", ":root {", '@import "https://styles.example/a.css";\n:root {', "tests/test_site.py::test_nothing_is_loaded_from_another_host", "styles.example"),
+    M("script-asks-another-host", "docs/theme/js/run.js", "let count = 0;", 'let count = 0;\nfetch("https://count.example/");', "tests/test_site.py::test_nothing_is_loaded_from_another_host"),
+    M("picture-without-words", "docs/en/index.md", "## For whom { #for-whom }\n", '## For whom { #for-whom }\n\n<img src="../img/mark.svg" alt="">\n', "tests/test_site.py::test_pages_say_their_language_and_title_and_name_their_pictures"),
+    M("display-formula-behind-text", "docs/en/lesson.md", "the bytes are\n\n$$", "the bytes are\n$$", "tests/test_site.py::test_no_raw_tex_placeholder_or_snippet_is_left", "left on the page"),
+    M("display-formula-in-a-list", "docs/en/index.md", "## For whom { #for-whom }\n", "## For whom { #for-whom }\n\n- text\n\n  $$\n  a\n  $$\n", "tests/test_site.py::test_no_raw_tex_placeholder_or_snippet_is_left", "left on the page"),
+    M("formula-in-raw-html", "docs/en/index.md", "## For whom { #for-whom }\n", "## For whom { #for-whom }\n\n<details><summary>a</summary>$\\ell$</details>\n", "tests/test_site.py::test_no_raw_tex_placeholder_or_snippet_is_left", "left on the page"),
+    M("chinese-search-without-its-segmenter", "docs/hooks/shim.py", 'log = get_plugin_logger("lesson")\n', 'log = get_plugin_logger("lesson")\nsys.modules["jieba"] = None\n', "tests/test_site.py::test_search_finds_what_readers_type"),
+    M("page-of-no-language", "mkdocs.zh.yml", "  language: zh\n", "  language: en\n", "tests/test_site.py::test_pages_say_their_language_and_title_and_name_their_pictures", "language"),
+    M("404-page-of-no-language", "docs/theme/plain.html", '<html lang="en">', "<html>", "tests/test_site.py::test_pages_say_their_language_and_title_and_name_their_pictures", "language"),
+    M("404-page-in-one-language", "docs/theme/404.html", "这个地址没有页面。", "No page.", "tests/test_site.py::test_the_404_page_speaks_both_languages_and_finds_its_styles"),
+    M("sitemap-names-another-language", "docs/theme/sitemap.xml", "'zh-CN' if code == 'zh' else code", "code", "tests/test_site.py::test_sitemaps_pair_the_languages"),
+    M("chinese-search-is-not-split", "mkdocs.zh.yml", r"\u200b", "", "tests/test_site.py::test_search_finds_what_readers_type"),
+    M("id-stands-twice", "docs/en/index.md", "## For whom { #for-whom }\n", '## For whom { #for-whom }\n\n<span id="start"></span>\n', "tests/test_site.py::test_ids_are_unique_and_not_empty", "start"),
+    M("licence-of-a-third-party-is-gone", "THIRD-PARTY.md", "`assets/pyodide/`", "`assets/other/`", "tests/test_site.py::test_what_others_made_is_named_with_its_licence", "THIRD-PARTY.md"),
+    M("styles-of-formulas-on-every-page", "docs/theme/main.html", "{% if has_math %}<link", "{% if true %}<link", "tests/test_site.py::test_pages_with_a_formula_and_no_others_have_its_styles"),
+
+    # In a browser
+    M("page-scrolls-sideways", "docs/theme/css/site.css", "div.math { overflow-x: auto; overflow-y: hidden;", "div.math {", "tests/test_browser.py::test_loads_clean_and_never_scrolls_sideways[390-en/lesson/]"),
+    M("script-of-a-page-is-broken", "docs/theme/js/site.js", "const narrow =", "nothing.there();\nconst narrow =", "tests/test_browser.py::test_loads_clean_and_never_scrolls_sideways[390-en/]"),
+    M("no-copy-buttons", "mkdocs.yml", "    - content.code.copy\n", "", "tests/test_browser.py::test_copy_gives_the_source_and_a_copied_file_runs[en]"),
+    both("output-can-be-copied", "lesson.md", '```{.text .no-copy title="python online_softmax.py"}', '```{.text title="python online_softmax.py"}', "tests/test_browser.py::test_copy_gives_the_source_and_a_copied_file_runs[en]", "offers to copy"),
+    M("switcher-loses-its-place", "docs/theme/js/site.js", "page + location.hash", "page", "tests/test_browser.py::test_the_switcher_keeps_page_and_anchor_both_ways[en/lesson/]"),
+    M("root-page-knows-english-only", "docs/theme/js/choose.js", "navigator.languages.map", '["en"].map', "tests/test_browser.py::test_the_root_page_follows_the_browser_and_remembers_the_reader"),
+    M("links-too-pale", "docs/theme/css/site.css", "--md-typeset-a-color: #0b6b63;", "--md-typeset-a-color: #7fc7c0;", "tests/test_accessibility.py::test_axe_finds_nothing_in_either_theme_and_the_narrowest_screen_holds_the_page[en/]", "color-contrast"),
+    M("buttons-without-names", "docs/hooks/core/html.py", 'aria_expanded="false", aria_label=name)', 'aria_expanded="false")', "tests/test_accessibility.py::test_axe_finds_nothing_in_either_theme_and_the_narrowest_screen_holds_the_page[en/]", "button-name"),
+    M("focus-is-not-seen", "docs/theme/css/site.css", ".md-header__button:focus-visible { outline: 2px solid currentColor", ".md-header__button:focus-visible { outline: 0 solid currentColor", "tests/test_accessibility.py::test_the_header_by_keyboard[en]"),
+    M("paper-hides-the-answers", "docs/theme/css/site.css", ".md-typeset details::details-content { display: block; content-visibility: visible; block-size: auto; }", "", "tests/test_accessibility.py::test_paper_is_white_and_shows_every_answer"),
+    M("drawer-cannot-be-closed", "docs/theme/js/site.js", 'if (event.key === "Escape" && document.getElementById("__drawer").checked)', "if (false)", "tests/test_accessibility.py::test_the_drawer_by_keyboard[en]"),
+
+    # Widgets
+    M("python-comes-before-the-click", "docs/theme/js/run.js", "  changed(true);\n", "  changed(true);\n  python.start();\n", "tests/test_run_widget.py::test_nothing_is_fetched_before_the_click_and_the_tested_file_runs"),
+    M("stop-does-not-stop", "docs/theme/js/python.js", "    this.#worker?.terminate();\n", "", "tests/test_run_widget.py::test_stop_ends_an_endless_loop_and_what_it_printed_is_there"),
+    M("stop-is-not-connected", "docs/theme/js/run.js", '  stop.addEventListener("click", () => python.stop());\n', "", "tests/test_run_widget.py::test_stop_ends_an_endless_loop_and_what_it_printed_is_there"),
+    M("reset-does-not-restore", "docs/theme/js/run.js", "area.value = tested; changed();", "changed();", "tests/test_run_widget.py::test_edits_survive_a_reload_and_reset_brings_the_file_back"),
+    M("output-without-a-limit", "docs/theme/js/python-worker.js", "const LIMIT = 100_000;", "const LIMIT = 100_000_000;", "tests/test_run_widget.py::test_ten_megabytes_of_output_do_not_freeze_the_page"),
+    M("error-names-another-line", "docs/theme/js/python-worker.js", '"line": lines[-1] if lines else None', '"line": lines[0] if lines else None', "tests/test_run_widget.py::test_a_traceback_names_the_readers_line"),
+    M("stepper-ends-elsewhere", "docs/theme/js/stepper.js", "walk.result.map", "walk.tiles.at(-1).o.map", "tests/test_stepper.py::test_every_width_and_order_ends_at_the_tested_output"),
+    M("stepper-skips-a-step", "docs/theme/js/stepper.js", '"click", () => move(at + 1)', '"click", () => move(at + 2)', "tests/test_stepper.py::test_every_width_and_order_ends_at_the_tested_output"),
+    M("stepper-moves-for-those-who-asked-for-less", "docs/theme/css/site.css", "@media (prefers-reduced-motion: reduce) {", "@media (prefers-reduced-motion: no-preference) and (min-width: 9999px) {", "tests/test_stepper.py::test_who_asked_for_less_motion_sees_none"),
+    M("exercise-is-solved-by-half", "docs/theme/js/exercise.js", "passed === found.length", "passed > 0", "tests/test_exercise_widget.py::test_fail_and_pass[en]"),
+    M("exercise-never-gives-up", "docs/theme/js/exercise.js", "SECONDS * 1000", "SECONDS * 1000000", "tests/test_exercise_widget.py::test_an_endless_loop_ends_and_the_page_lives"),
+    M("exercise-forgets-without-saying-so", "docs/theme/js/exercise.js", "(kept ? words.kept : words.unkept)", "words.kept", "tests/test_exercise_widget.py::test_without_storage_it_says_so[en]"),
+    M("widget-says-nothing-without-scripts", "docs/hooks/core/widgets.py", "f'<table class=\"walk\">", "f'<table class=\"walk\" hidden>", "tests/test_stepper.py::test_without_scripts_one_walk_stands_as_a_table[en]"),
+]
+QUICK = [mutation for mutation in MUTATIONS if mutation.name in {   # one or two of each kind, in `make test`
+    "zh-heading-has-another-id", "zh-shows-other-code", "zh-navigation-lacks-a-page", "numbered-sections-out-of-order", "formula-in-a-heading",
+    "fence-without-a-language", "session-that-nobody-runs", "code-of-a-page-is-wrong", "figure-of-arithmetic-retyped",
+    "captured-output-edited", "minus-infinity-less-itself", "skeleton-is-not-the-solution-without-its-answer", "grader-online_blocked-tries-less",
+    "number-of-a-result-edited", "row-without-its-kernel", "run-does-not-replace-atomically", "labs-start-without-a-gpu",
+    "unit-in-a-header-is-not-checked", "table-without-its-provenance", "katex-is-lenient", "formula-changed-by-markdown", "instant-navigation",
+    "drawing-too-pale-to-read", "drawing-is-black-in-the-dark", "evidence-place-edited",
+    "strangers-run-with-rights", "a-pipe-hides-a-failure", "warnings-are-silenced",
+}]
+
+
+# How they are run
+
+class Place:
+    """A copy of the tree in which one mutation at a time is made, checked and undone."""
+
+    def __init__(self, top):
+        self.top = top
+        listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=TOP, capture_output=True, text=True, check=True).stdout
+        for name in filter(None, listed.split("\0")):
+            if (TOP / name).is_file() and not (TOP / name).is_symlink():
+                (top / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(TOP / name, top / name)
+        for name in (".venv", "node_modules"):
+            if (TOP / name).exists():
+                (top / name).symlink_to(TOP / name)
+        # Some tests clone the tree they stand in.
+        git = ["git", "-c", "user.name=mutations", "-c", "user.email=mutations@example.org"]
+        subprocess.run([*git, "init", "--quiet"], cwd=top, check=True)
+        (top / ".git/info/exclude").write_text(".venv\nnode_modules\n", "utf-8")   # a link is no folder to .gitignore
+        subprocess.run([*git, "add", "--all"], cwd=top, check=True)
+        subprocess.run([*git, "commit", "--quiet", "-m", "the tree as it is"], cwd=top, check=True)
+
+    @contextlib.contextmanager
+    def mutated(self, edits):
+        """The tree with these edits. Raises LookupError when a text to be replaced is not there."""
+        before = {}
+        try:
+            for file, old, new in edits:
+                path = self.top / file
+                if not path.is_file():
+                    raise LookupError(f"there is no {file}")
+                text = path.read_text("utf-8")
+                before.setdefault(path, path.read_bytes())
+                if old == new or old not in text:
+                    raise LookupError(f"{file} has no {old[:70]!r}: mend the row")
+                path.write_text(text.replace(old, new, 1), "utf-8", newline="\n")
+            yield
+        finally:
+            for path, data in before.items():
+                path.write_bytes(data)
+            shutil.rmtree(self.top / ".cache", ignore_errors=True)
+
+    def run(self, *check, seconds=SECONDS):
+        """(output, status) of a check, or of many nodes at once; status None: no end in time."""
+        if check == (BUILD,):
+            command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(self.top / "site")]
+        else:
+            command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--tb=short", "-rfEs", *check]
+        env = {**os.environ, "CI": "true", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1", "NO_MKDOCS_2_WARNING": "1", "SITE_URL": "", "COLUMNS": "200"}
+        env.pop("PYTEST_CURRENT_TEST", None)
+        process = subprocess.Popen(command, cwd=self.top, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        try:
+            return process.communicate(timeout=seconds)[0], process.returncode
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return process.communicate()[0], None
+
+
+def nodes(check):
+    """A check names one node, or more with a blank and the word tests/ between them."""
+    return re.split(r" (?=tests/)", check)
+
+
+def verdict(place, mutation):
+    """What was wrong with the catch, in a line; empty when the mutation was caught. Then the line that the red said."""
+    try:
+        with place.mutated(mutation.edits):
+            output, status = place.run(*nodes(mutation.check))
+    except LookupError as error:
+        return f"no longer applies: {error}", ""
+    if status is None:
+        return f"{mutation.check} had no end within {SECONDS} s", ""
+    if status == 0:
+        return f"{mutation.check} stays green", ""
+    if mutation.check != BUILD and not (status == 1 and re.search(r"^\d+ failed|ERROR at teardown", output, re.M)):
+        return f"{mutation.check} did not fail but broke (status {status}): {last_words(output)}", ""
+    if mutation.says and not re.search(mutation.says, output):
+        return f"{mutation.check} is red for another reason than {mutation.says!r}: {last_words(output)}", ""
+    return "", last_words(output, mutation.says)
+
+
+def last_words(output, says=""):
+    """The line of a failed test or build that says most."""
+    lines = output.strip().splitlines() or ["nothing said"]
+    red = [line for line in lines if line.startswith("E  ") or re.match(r"ERROR|WARNING|Aborted|FAILED", line)]
+    for told in ([line for line in red if re.search(says, line)], [line for line in lines if re.search(says, line)], lines):
+        if told:
+            return " ".join(told[0].removeprefix("E  ").split())[:160]
+
+
+def baseline(place, checks):
+    """What is red without any mutation, as lines: such a check proves nothing."""
+    output, status = place.run(*checks, seconds=1200)
+    if status == 0 and not (checks != [BUILD] and re.search(r"\d+ skipped", output.strip().splitlines()[-1])):
+        return []
+    return ["without a mutation not every check is green:", *([line for line in output.splitlines() if re.match(r"FAILED|ERROR|SKIPPED|E  ", line)][:20] or [last_words(output)])]
+
+
+def groups(mutations):
+    """The checks of these mutations, once each, in lists that are run together."""
+    checks = sorted({node for mutation in mutations if mutation.check != BUILD for node in nodes(mutation.check)})
+    built = [check for check in checks if re.match(r"tests/test_(site|browser|accessibility|run_widget|stepper|exercise_widget|calculator|quiz|notebooks)\.py", check)]
+    rest = [check for check in checks if check not in built]
+    half = len(built) // 2
+    return [group for group in (built[:half], built[half:], rest, [BUILD] * any(mutation.check == BUILD for mutation in mutations)) if group]
+
+
+def run(mutations, processes=2, check_baseline=True, say=lambda line: None):
+    """{name: what was wrong, empty for a catch}, and the lines about checks that are red on their own."""
+    with contextlib.ExitStack() as stack, concurrent.futures.ThreadPoolExecutor(processes) as pool:
+        places = queue.Queue()
+        for _ in range(processes):
+            places.put(Place(pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mutations-", ignore_cleanup_errors=True)))))
+
+        def one(job):
+            place = places.get()
+            try:
+                return (None, baseline(place, job), "") if isinstance(job, list) else (job, *verdict(place, job))
+            finally:
+                places.put(place)
+
+        found, red = {}, []
+        for done in concurrent.futures.as_completed([pool.submit(one, job) for job in [*(groups(mutations) if check_baseline else []), *mutations]]):
+            job, wrong, said = done.result()
+            if job is None:
+                red += wrong
+                continue
+            found[job.name] = wrong
+            say(f"NOT caught  {job.name}: {wrong}" if wrong else f"caught      {job.name}: {job.check}: {said}")
+    return found, red
+
+
+def main(arguments):
+    if arguments == ["--list"]:
+        print("\n".join(f"{mutation.name}: {mutation.check}" for mutation in MUTATIONS))
+        return 0
+    unknown = set(arguments) - {mutation.name for mutation in MUTATIONS}
+    if unknown:
+        print(f"There is no mutation {', '.join(sorted(unknown))}; --list names them.", file=sys.stderr)
+        return 2
+    chosen, begun = [mutation for mutation in MUTATIONS if not arguments or mutation.name in arguments], time.monotonic()
+    found, red = run(chosen, say=lambda line: print(line, flush=True))
+    left = [name for name, wrong in found.items() if wrong]
+    print("\n".join([*red, f"{len(found) - len(left)} of {len(found)} mutations caught in {time.monotonic() - begun:.0f} s"]))
+    if left:
+        print("NOT caught: " + ", ".join(sorted(left)))
+    return 1 if left or red else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
