@@ -86,8 +86,11 @@ MUTATIONS = [
     both("code-of-a-page-is-wrong", "vllm.md", "assert slot(37) == 21", "assert slot(37) == 22", "docs/en/vllm.md", "AssertionError"),
     both("snippet-of-another-file-in-a-fence", "lesson.md", '--8<-- "online_softmax.py:weighted_sums"', '--8<-- "split_kv.py:merge"',
          "tests/test_fences.py::test_a_fence_names_its_language_and_a_snippet_names_its_file[docs/en/lesson.md]", "one fence shows sections of one file"),
-    both("figure-of-arithmetic-retyped", "lesson.md", "240.5 GFLOP", "241.5 GFLOP", "tests/test_arithmetic.py::test_a_typed_number_is_recomputed_or_quoted[en/lesson]", "241.5 GFLOP"),
-    both("measured-time-typed", "decode.md", "{ #decode }\n", "{ #decode }\n\n1.234 ms\n", "tests/test_arithmetic.py::test_a_typed_number_is_recomputed_or_quoted[en/decode]", "1.234 ms"),
+    both("figure-of-arithmetic-retyped", "lesson.md", "240.5 GFLOP", "241.5 GFLOP", "tests/test_citations.py::test_every_figure_is_measured_computed_quoted_or_plain[en-lesson.md]", "241.5 GFLOP"),
+    both("measured-time-typed", "decode.md", "{ #decode }\n", "{ #decode }\n\n1.234 ms\n", "tests/test_citations.py::test_every_figure_is_measured_computed_quoted_or_plain[en-decode.md]", "1.234 ms"),
+
+    both("quotation-without-its-place", "versions.md", "(Fig. 2, left)", "", "tests/test_citations.py::test_what_is_quoted_names_its_source_and_the_place_in_it[en-versions.md]", "needs its place", zh=("（Fig. 2 左）", "")),
+    M("glossary-links-stand-in-code", "docs/hooks/core/glossary.py", '"a|button|caption|code|data|', '"a|button|caption|data|', "tests/test_glossary.py::test_the_first_use_becomes_a_link_where_it_is_prose"),
 
     # Examples and what they print
     M("captured-output-edited", "examples/outputs/online_softmax.txt", "0.891366", "0.891367", "tests/test_online_softmax.py::test_output_is_what_the_file_prints_alone_on_every_python_here", "0.891367"),
@@ -205,6 +208,8 @@ MUTATIONS = [
     M("formula-of-the-backward-pass", "examples/flash_backward.py", '"ds": kept - copy + row + 3 * square', '"ds": kept - copy + row + 2 * square', "tests/test_flash_backward.py::test_measured_bytes_are_the_predicted_ones"),
     M("rule-of-16-bits-forgives-more", "examples/attention_error.py", "return 2 * naive_max_err + 1e-5", "return 4 * naive_max_err + 1e-5", "tests/test_attention_error.py"),
     M("square-growth-is-not-seen", "examples/sdpa_dispatch.py", "score_bytes is not None and score_bytes >= 1", "score_bytes is not None and score_bytes >= 9", "tests/test_sdpa_dispatch.py::test_quadratic"),
+    M("formula-of-a-ring-pass", "examples/ring_attention.py", "return 2 * B * kv_heads * (S // P) * d * e", "return B * kv_heads * (S // P) * d * e", "tests/test_ring_attention.py::test_bytes_of_a_pass"),
+    M("calculator-has-another-formula", "docs/theme/js/formulas.js", "0.85", "0.8", "tests/test_calculator.py::test_formulas_of_the_page_are_the_labs_on_ten_thousand_shapes"),
     M("kernel-named-by-wish", "examples/sdpa_dispatch.py", 'return "math" if names else "error"', 'return "flash" if names else "error"', "tests/test_sdpa_dispatch.py::test_backends_by_the_names_of_their_kernels"),
     M("row-dropped-when-memory-is-out", MEMORY, 'if "out of memory" not in str(error).lower():\n            raise', "raise", "tests/test_flash_vs_naive_memory.py::test_out_of_memory_is_a_row_and_the_run_goes_on"),
     M("memory-kept-after-running-out", MEMORY, "    if result is None:\n        release()\n    return result", "    return result", "tests/test_flash_vs_naive_memory.py::test_cleaning_comes_after_the_except_block"),
@@ -270,11 +275,11 @@ MUTATIONS = [
     M("error-names-another-line", "docs/theme/js/python-worker.js", '"line": lines[-1] if lines else None', '"line": lines[0] if lines else None', "tests/test_run_widget.py::test_a_traceback_names_the_readers_line"),
     M("stepper-ends-elsewhere", "docs/theme/js/stepper.js", "walk.result.map", "walk.tiles.at(-1).o.map", "tests/test_stepper.py::test_every_width_and_order_ends_at_the_tested_output"),
     M("stepper-skips-a-step", "docs/theme/js/stepper.js", '"click", () => move(at + 1)', '"click", () => move(at + 2)', "tests/test_stepper.py::test_every_width_and_order_ends_at_the_tested_output"),
-    M("stepper-moves-for-those-who-asked-for-less", "docs/theme/css/site.css", "@media (prefers-reduced-motion: reduce) {", "@media (prefers-reduced-motion: no-preference) and (min-width: 9999px) {", "tests/test_stepper.py::test_who_asked_for_less_motion_sees_none"),
+    M("stepper-talks-while-it-plays", "docs/theme/js/stepper.js", 'say.setAttribute("aria-live", "off");', "", "tests/test_stepper.py::test_play_goes_on_by_itself_pauses_and_does_not_talk_meanwhile"),
     M("exercise-is-solved-by-half", "docs/theme/js/exercise.js", "passed === found.length", "passed > 0", "tests/test_exercise_widget.py::test_fail_and_pass[en]"),
     M("exercise-never-gives-up", "docs/theme/js/exercise.js", "SECONDS * 1000", "SECONDS * 1000000", "tests/test_exercise_widget.py::test_an_endless_loop_ends_and_the_page_lives"),
     M("exercise-forgets-without-saying-so", "docs/theme/js/exercise.js", "(kept ? words.kept : words.unkept)", "words.kept", "tests/test_exercise_widget.py::test_without_storage_it_says_so[en]"),
-    M("widget-says-nothing-without-scripts", "docs/hooks/core/widgets.py", "f'<table class=\"walk\">", "f'<table class=\"walk\" hidden>", "tests/test_stepper.py::test_without_scripts_one_walk_stands_as_a_table[en]"),
+    M("widget-says-nothing-without-scripts", "docs/hooks/core/widgets.py", "f'<table class=\"walk\">", "f'<table class=\"walk\" style=\"display: none\">", "tests/test_stepper.py::test_without_scripts_one_walk_stands_as_a_table[en]"),
 ]
 QUICK = [mutation for mutation in MUTATIONS if mutation.name in {   # one or two of each kind, in `make test`
     "zh-heading-has-another-id", "zh-shows-other-code", "zh-navigation-lacks-a-page", "numbered-sections-out-of-order", "formula-in-a-heading",

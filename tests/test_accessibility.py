@@ -178,7 +178,7 @@ def test_paper_is_white_and_shows_every_answer(chromium, served, lang, scheme):
     page = context.new_page()
     page.goto(served + f"{lang}/interview/", wait_until="networkidle")
     page.emulate_media(media="print", color_scheme=scheme)
-    assert page.evaluate("[...document.querySelectorAll('details')].every((e) => e.lastElementChild.getBoundingClientRect().height > 10)")
+    assert page.evaluate("[...document.querySelectorAll('details')].every((e) => e.lastElementChild.checkVisibility() && e.lastElementChild.getBoundingClientRect().height > 10)")
     link = page.evaluate("getComputedStyle(document.querySelector('article p a')).color")
     assert link == "rgb(11, 107, 99)", f"links are printed {link}"
     context.close()
