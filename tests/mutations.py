@@ -49,6 +49,7 @@ def both(name, page, old, new, check, says="", zh=None):
 LESSON, MEMORY = "docs/en/lesson.md", "examples/flash_vs_naive_memory.py"
 RESULTS = "examples/results/nvidia-h200"
 PARITY = "tests/test_parity.py::test_the_same"
+FINDING = "tests/test_check_site.py::test_the_built_site_has_no_finding"   # tests/check_site.py, on the built site
 
 
 def rejects(name, old, new, wrong=None):
@@ -226,7 +227,7 @@ MUTATIONS = [
     both("tex-that-katex-only-warns-of", "lesson.md", "$B$ batch", "$B€$ batch", BUILD, r"docs/en/lesson.md:\d+: formula", zh=("$B$ ", "$B€$ ")),
     M("snippet-of-a-missing-file-is-empty", "mkdocs.yml", "check_paths: true", "check_paths: false", "tests/test_site.py::test_a_build_that_must_fail", "online_sofmax.py"),
     M("section-cut-short", "docs/hooks/core/sections.py", "after.setdefault(node.end_lineno, [])", "after.setdefault(node.lineno, [])", "docs/en/lesson.md", "Error"),
-    M("examples-differ-from-what-is-served", "docs/hooks/shim.py", 'files.append(File.generated(config, uri, abs_src_path=str(path)))', 'files.append(File.generated(config, uri, content=path.read_bytes().rstrip()))', "tests/test_site.py::test_no_code_block_is_empty_and_each_example_is_served_byte_for_byte"),
+    M("examples-differ-from-what-is-served", "docs/hooks/shim.py", 'files.append(File.generated(config, uri, abs_src_path=str(path)))', 'files.append(File.generated(config, uri, content=path.read_bytes().rstrip()))', "tests/test_site.py::test_each_example_is_served_byte_for_byte"),
     M("program-changed-after-measuring", MEMORY, "import argparse\n", "import argparse  # changed\n", "tests/test_site.py::test_the_committed_results_are_those_of_the_committed_programs"),
     M("change-of-a-program-goes-unseen", "docs/hooks/core/results.py", 'digest(program.read_bytes()) != result["source"]["sha256"]', "False", "tests/test_site.py::test_a_changed_program_shows_a_visible_mark"),
     M("nan-in-a-result-is-let-in", "docs/hooks/core/results.py", ", parse_constant=refuse", "", "tests/test_site.py::test_a_build_that_must_fail"),
@@ -235,23 +236,23 @@ MUTATIONS = [
       "tests/test_commands.py::test_serve_shows_both_languages_and_follows_every_kind_of_edit"),
 
     # The built site
-    M("picture-of-another-host", "docs/en/index.md", "## For whom { #for-whom }\n", '## For whom { #for-whom }\n\n<img src="https://images.example/a.png" alt="a">\n', "tests/test_site.py::test_nothing_is_loaded_from_another_host", "images.example"),
-    M("fonts-of-another-host", "mkdocs.yml", "  font: false\n", "", "tests/test_site.py::test_nothing_is_loaded_from_another_host", "fonts"),
-    M("style-of-another-host", "docs/theme/css/site.css", ":root {", '@import "https://styles.example/a.css";\n:root {', "tests/test_site.py::test_nothing_is_loaded_from_another_host", "styles.example"),
-    M("script-asks-another-host", "docs/theme/js/run.js", "let count = 0;", 'let count = 0;\nfetch("https://count.example/");', "tests/test_site.py::test_nothing_is_loaded_from_another_host"),
-    M("picture-without-words", "docs/en/index.md", "## For whom { #for-whom }\n", '## For whom { #for-whom }\n\n<img src="../img/mark.svg" alt="">\n', "tests/test_site.py::test_pages_say_their_language_and_title_and_name_their_pictures"),
-    M("display-formula-behind-text", "docs/en/lesson.md", "the bytes are\n\n$$", "the bytes are\n$$", "tests/test_site.py::test_no_raw_tex_placeholder_or_snippet_is_left", "left on the page"),
-    M("display-formula-in-a-list", "docs/en/index.md", "## For whom { #for-whom }\n", "## For whom { #for-whom }\n\n- text\n\n  $$\n  a\n  $$\n", "tests/test_site.py::test_no_raw_tex_placeholder_or_snippet_is_left", "left on the page"),
-    M("formula-in-raw-html", "docs/en/index.md", "## For whom { #for-whom }\n", "## For whom { #for-whom }\n\n<details><summary>a</summary>$\\ell$</details>\n", "tests/test_site.py::test_no_raw_tex_placeholder_or_snippet_is_left", "left on the page"),
-    M("chinese-search-without-its-segmenter", "docs/hooks/shim.py", 'log = get_plugin_logger("lesson")\n', 'log = get_plugin_logger("lesson")\nsys.modules["jieba"] = None\n', "tests/test_site.py::test_search_finds_what_readers_type"),
-    M("page-of-no-language", "mkdocs.zh.yml", "  language: zh\n", "  language: en\n", "tests/test_site.py::test_pages_say_their_language_and_title_and_name_their_pictures", "language"),
-    M("404-page-of-no-language", "docs/theme/plain.html", '<html lang="en">', "<html>", "tests/test_site.py::test_pages_say_their_language_and_title_and_name_their_pictures", "language"),
-    M("404-page-in-one-language", "docs/theme/404.html", "这个地址没有页面。", "No page.", "tests/test_site.py::test_the_404_page_speaks_both_languages_and_finds_its_styles"),
-    M("sitemap-names-another-language", "docs/theme/sitemap.xml", "'zh-CN' if code == 'zh' else code", "code", "tests/test_site.py::test_sitemaps_pair_the_languages"),
-    M("chinese-search-is-not-split", "mkdocs.zh.yml", r"\u200b", "", "tests/test_site.py::test_search_finds_what_readers_type"),
-    M("id-stands-twice", "docs/en/index.md", "## For whom { #for-whom }\n", '## For whom { #for-whom }\n\n<span id="start"></span>\n', "tests/test_site.py::test_ids_are_unique_and_not_empty", "start"),
+    M("picture-of-another-host", "docs/en/index.md", "## For whom { #for-whom }\n", '## For whom { #for-whom }\n\n<img src="https://images.example/a.png" alt="a">\n', FINDING, "images.example"),
+    M("fonts-of-another-host", "mkdocs.yml", "  font: false\n", "", FINDING, "fonts"),
+    M("style-of-another-host", "docs/theme/css/site.css", ":root {", '@import "https://styles.example/a.css";\n:root {', FINDING, "styles.example"),
+    M("script-asks-another-host", "docs/theme/js/run.js", "let count = 0;", 'let count = 0;\nfetch("https://count.example/");', FINDING),
+    M("picture-without-words", "docs/en/index.md", "## For whom { #for-whom }\n", '## For whom { #for-whom }\n\n<img src="../img/mark.svg" alt="">\n', FINDING),
+    M("display-formula-behind-text", "docs/en/lesson.md", "the bytes are\n\n$$", "the bytes are\n$$", FINDING, "TeX|tex"),
+    M("display-formula-in-a-list", "docs/en/index.md", "## For whom { #for-whom }\n", "## For whom { #for-whom }\n\n- text\n\n  $$\n  a\n  $$\n", FINDING, "TeX|tex"),
+    M("formula-in-raw-html", "docs/en/index.md", "## For whom { #for-whom }\n", "## For whom { #for-whom }\n\n<details><summary>a</summary>$\\ell$</details>\n", FINDING, "TeX|tex"),
+    M("chinese-search-without-its-segmenter", "docs/hooks/shim.py", 'log = get_plugin_logger("lesson")\n', 'log = get_plugin_logger("lesson")\nsys.modules["jieba"] = None\n', "tests/test_search.py::test_the_right_page_is_among_the_first_three"),
+    M("page-of-no-language", "mkdocs.zh.yml", "  language: zh\n", "  language: en\n", FINDING, "lang"),
+    M("404-page-of-no-language", "docs/theme/plain.html", '<html lang="en">', "<html>", FINDING, "lang"),
+    M("404-page-in-one-language", "docs/theme/404.html", "这个地址没有页面。", "No page.", FINDING),
+    M("sitemap-names-another-language", "docs/theme/sitemap.xml", "'zh-CN' if code == 'zh' else code", "code", FINDING),
+    M("chinese-search-is-not-split", "mkdocs.zh.yml", r"\u200b", "", "tests/test_search.py::test_the_right_page_is_among_the_first_three"),
+    M("id-stands-twice", "docs/en/index.md", "## For whom { #for-whom }\n", '## For whom { #for-whom }\n\n<span id="start"></span>\n', FINDING, "start"),
     M("licence-of-a-third-party-is-gone", "THIRD-PARTY.md", "`assets/pyodide/`", "`assets/other/`", "tests/test_site.py::test_what_others_made_is_named_with_its_licence", "THIRD-PARTY.md"),
-    M("styles-of-formulas-on-every-page", "docs/theme/main.html", "{% if has_math %}<link", "{% if true %}<link", "tests/test_site.py::test_pages_with_a_formula_and_no_others_have_its_styles"),
+    M("styles-of-formulas-on-every-page", "docs/theme/main.html", "{% if has_math %}<link", "{% if true %}<link", FINDING),
 
     # In a browser
     M("page-scrolls-sideways", "docs/theme/css/site.css", "div.math { overflow-x: auto; overflow-y: hidden;", "div.math {", "tests/test_browser.py::test_loads_clean_and_never_scrolls_sideways[390-en/lesson/]"),
@@ -393,7 +394,7 @@ def baseline(place, checks):
 def groups(mutations):
     """The checks of these mutations, once each, in lists that are run together."""
     checks = sorted({node for mutation in mutations if mutation.check != BUILD for node in nodes(mutation.check)})
-    built = [check for check in checks if re.match(r"tests/test_(site|browser|accessibility|run_widget|stepper|exercise_widget|calculator|quiz|notebooks)\.py", check)]
+    built = [check for check in checks if re.match(r"tests/test_(site|check_site|search|browser|accessibility|run_widget|stepper|exercise_widget|calculator|quiz|notebooks)\.py", check)]
     rest = [check for check in checks if check not in built]
     half = len(built) // 2
     return [group for group in (built[:half], built[half:], rest, [BUILD] * any(mutation.check == BUILD for mutation in mutations)) if group]
