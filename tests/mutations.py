@@ -49,7 +49,7 @@ def both(name, page, old, new, check, says="", zh=None):
 LESSON, MEMORY = "docs/en/lesson.md", "examples/flash_vs_naive_memory.py"
 RESULTS = "examples/results/nvidia-h200"
 PARITY = "tests/test_parity.py::test_the_same"
-FINDING = "tests/test_check_site.py::test_the_built_site_has_no_finding"   # tests/check_site.py, on the built site
+FINDING = "tests/test_site.py::test_the_built_site_has_no_finding"   # tests/check_site.py, on the built site
 
 
 def rejects(name, old, new, wrong=None):
