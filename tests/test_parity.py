@@ -18,7 +18,7 @@ def test_the_same_navigation():
     files = {lang: re.findall(r":\s*([\w/-]+\.md)\s*$", (TOP / f"mkdocs.{lang}.yml").read_text("utf-8"), re.M) for lang in ("en", "zh")}
     assert files["en"] == files["zh"] and sorted(files["en"]) == NAMES
     for title in re.findall(r"^ *- (.+?): [\w/-]+\.md\s*$", (TOP / "mkdocs.zh.yml").read_text("utf-8"), re.M):
-        assert re.search("[\u4e00-\u9fff]", title), f"mkdocs.zh.yml: the page is called {title!r} in the menu and at the foot of its neighbours"
+        assert title == "Notebook" or re.search("[\u4e00-\u9fff]", title), f"mkdocs.zh.yml: the page is called {title!r} in the menu and at the foot of its neighbours"
 
 
 @pytest.mark.parametrize("name", NAMES)
