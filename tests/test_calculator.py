@@ -1,13 +1,18 @@
 """The calculator: formulas.js is the labs' Python to the byte, and the page shows what it says."""
 import json
 import random
+import re
+import urllib.parse
 
 import attention_roofline as roofline
 import decode_attention as decode
 import flash_vs_naive_memory as memory
 import hbm_traffic as traffic
 import pytest
-from support import TOP
+from core import calculator, placeholders, results
+from core.errors import PageError
+from support import LANGUAGES, TOP, violations
+from test_arithmetic import H200, RTX_4090
 
 FORMULAS = TOP / "docs/theme/js/formulas.js"
 SEED, COUNT = 2026, 10_000
@@ -188,3 +193,343 @@ def test_what_is_outside_the_domain_is_refused_in_words(chromium, served):
                              [served + "en/js/formulas.js", name, arguments])
         assert said == f"RangeError: {message}", (name, arguments)
     browser.close()
+
+
+# What the build gives the page.
+
+
+RESULTS = {lab: json.loads((TOP / f"examples/results/nvidia-h200/{lab}.json").read_text("utf-8")) for lab in calculator.LABS.values()}
+
+
+def test_a_card_has_every_number_and_says_where_it_stands():
+    assert [card["key"] for card in calculator.CARDS] == ["rtx-4090", "l4", "a100", "h100", "h200", "b200"]
+    for card in calculator.CARDS:
+        assert all(card[name] > 0 for name in ("sms", "gib", "gbps", "tflops")) and set(card["source"]) == set(LANGUAGES)
+        assert all("NVIDIA" in text for text in card["source"].values())
+    # what the lesson quotes, and what the measured card says of itself
+    assert [calculator.CARDS[0][name] for name in ("gib", "gbps", "tflops")] == [24, RTX_4090["bytes"] / 1e9, RTX_4090["flops"] / 1e12]
+    h200 = calculator.CARDS[4]
+    assert [h200["gbps"], h200["tflops"]] == [H200["bytes"] / 1e9, H200["flops"] / 1e12]
+    assert h200["sms"] == RESULTS["attention_roofline"]["machine"]["sms"]
+    assert h200["gib"] - calculator.RESERVE < RESULTS["attention_roofline"]["machine"]["memory"] / 2**30, "the reserve covers what the driver keeps"
+
+
+def test_measured_ceilings_are_a_preset_only_where_there_is_a_result():
+    loaded = results.load(TOP / "examples/results", TOP / "examples")
+    with_result, without = calculator.cards(loaded, "en"), calculator.cards({}, "en")
+    assert [card["key"] for card in without] == [card["key"] for card in calculator.CARDS]
+    measured = next(card for card in with_result if card["key"] == "h200-measured")
+    values = RESULTS["attention_roofline"]["values"]
+    assert measured["gbps"] == round(values["copy_gbps"]) and measured["tflops"] == round(values["matmul_tflops"]) and "NVIDIA H200" in measured["source"]
+
+
+def test_every_measured_row_of_a_shape_is_handed_over_exactly():
+    found = calculator.measured(results.load(TOP / "examples/results", TOP / "examples"), placeholders.short_kernel)["nvidia-h200"]
+    rows = [row for row in RESULTS["flash_vs_naive_memory"]["rows"] if row["part"] in ("grid", "random")]
+    assert len(rows) == 118 and len({calculator.shape_key(row) for row in rows}) == len(found["memory"])
+    for row in rows:
+        cells = found["memory"][calculator.shape_key(row)]
+        assert cells["naive"][0] / 2**20 == row["naive_mib"] and cells["flash"][0] / 2**20 == row["flash_mib"]
+        assert found["kernels"][cells["flash"][1]].endswith(placeholders.short_kernel(row["kernel"].split(" + ")[-1]))
+    for row in RESULTS["decode_attention"]["rows"]:
+        if row["part"] == "decode":
+            assert found["decode"][calculator.shape_key(row)][row["impl"]][:3] == [row["ms"], row["p10_ms"], row["p90_ms"]]
+    failed = {**RESULTS["flash_vs_naive_memory"], "url": "", "stale": False, "rows": [{**rows[0], "naive_mib": None, "status": "oom"}]}
+    assert calculator.measured({("x", "flash_vs_naive_memory"): failed}, str)["x"]["memory"][calculator.shape_key(rows[0])]["naive"] is None
+    with pytest.raises(PageError, match="no whole number of bytes"):
+        calculator.exact(1.5)
+
+
+def test_the_page_names_the_number_of_shapes_that_are_compared():
+    for lang in LANGUAGES:
+        assert f"{COUNT:,}" in (TOP / f"docs/{lang}/calculator.md").read_text("utf-8")
+
+
+# The page.
+
+
+TEXT = {
+    "en": {"predicted": "predicted, not measured", "measured": "measured on NVIDIA H200", "exact": "equal to the byte", "largest": "largest S that fits", "oom": "does not fit", "copied": "The link is copied.", "mend": "Mend the marked fields first.", "naive": "naive"},
+    "zh": {"predicted": "预测，不是实测", "measured": "NVIDIA H200 实测", "exact": "与预测一字节不差", "largest": "放得下的最大 S", "oom": "放不下", "copied": "链接已复制。", "mend": "请先改正标出的栏目。", "naive": "朴素"},
+}
+
+
+class Calculator:
+    def __init__(self, page, lang, served):
+        self.page, self.lang, self.text, self.address = page, lang, TEXT[lang], served + f"{lang}/calculator/"
+        self.box = page.locator(".widget-calculator")
+
+    def open(self, query=""):
+        self.page.goto(self.address + query)
+        self.page.wait_for_selector(".widget-calculator form", timeout=60_000)
+
+    def field(self, name):
+        return self.box.locator(f"[id$='-{name}']")
+
+    def wrong(self, name):
+        return self.box.locator(f"[id$='-{name}-wrong']").inner_text() if self.box.locator(f"[id$='-{name}-wrong']").is_visible() else ""
+
+    def row(self, heading, label):
+        """Texts of the cells of a row of the table under the heading number `heading`."""
+        table = self.box.locator("h2").nth(heading).locator("xpath=following-sibling::div[contains(@class,'scroll')][1]//table")
+        rows = table.locator("tbody tr").evaluate_all("rows => rows.map(row => [...row.cells].map(cell => cell.innerText))")
+        return next((cells for name, *cells in rows if name == label), None)
+
+    def seen(self, heading):
+        """{program: cells} of the table of measured programs under the heading."""
+        table = self.box.locator("h2").nth(heading).locator("xpath=following-sibling::*[position() < 5]").locator("xpath=self::div[contains(@class,'seen')]//table").first
+        rows = table.locator("tbody tr").evaluate_all("rows => rows.map(row => [...row.cells].map(cell => cell.innerText))")
+        return {name: cells for name, *cells in rows}
+
+    def formulas(self):
+        """[(what is written, the number behind it)] of every formula with its numbers filled in."""
+        return self.box.locator("dd:has(.filled)").evaluate_all("all => all.map(dd => [dd.querySelector('.filled').textContent, dd.querySelector('b').textContent])")
+
+    def query(self):
+        return {name: values[0] for name, values in urllib.parse.parse_qs(self.page.evaluate("location.search").removeprefix("?")).items()}
+
+
+@pytest.fixture(scope="module", params=LANGUAGES)
+def calculating(request, chromium, served):
+    browser = chromium.new_context(reduced_motion="reduce", permissions=["clipboard-read", "clipboard-write"])
+    page = browser.new_page()
+    page.problems, page.asked = [], []
+    page.on("console", lambda m: m.type in ("error", "warning") and page.problems.append(f"{m.type}: {m.text}"))
+    page.on("pageerror", lambda e: page.problems.append(str(e)))
+    page.on("request", lambda r: page.asked.append(r.url))
+    yield Calculator(page, request.param, served)
+    assert not page.problems and all(url.startswith((served, "data:", "blob:")) for url in page.asked), page.problems
+    browser.close()
+
+
+def evaluated(filled):
+    """The value of a formula as the page writes it."""
+    text = filled.removeprefix("= ").replace("·", "*").replace("²", "**2")
+    return eval(re.sub(r"⌊(.*?)/2⌋", r"(\1)//2", text))
+
+
+def test_what_opens_is_the_lessons_shape_by_the_labs_functions(calculating):
+    calculating.open()
+    worked = calculator.worked({f"{lab}.py": (TOP / f"examples/{lab}.py").read_text("utf-8") for lab in calculator.LABS.values()})
+    assert "?" not in calculating.page.url, "the address stays clean until something is changed"
+    cells = calculating.row(0, calculating.text["predicted"])
+    assert [f"{worked['bytes'][side]:,}" in cell for side, cell in zip(("naive", "flash"), cells)] == [True, True]
+    assert calculating.row(0, calculating.text["largest"]) == [f"{worked['largest'][side]:,}" for side in ("naive", "flash")]
+    assert worked["bytes"]["naive"] == memory.naive_bytes(1, 28, 28, 4096, 128) and worked["largest"]["flash"] == memory.largest_S(22 * 2**30, lambda S: memory.flash_bytes(1, 28, 28, S, 128, 2, 128))
+    assert f"{worked['roof']['flash']['floor_ms']:.3f} ms" in calculating.box.locator(".summary").inner_text()
+
+
+@pytest.mark.parametrize("query", ["", "?Hkv=4&causal=1", "?B=3&H=32&Hkv=8&S=200&d=100&gpu=l4", "?B=64&S=1000000000&d=256&gpu=b200&dtype=fp16&causal=1", "?S=777&d=50&dtype=fp32", "?H=7&Hkv=7&S=777&d=173&gpu=h200-measured"])
+def test_formulas_as_written_give_the_numbers_behind_them(calculating, query):
+    """Whoever copies a formula from the page and computes it gets the page's number, to the byte."""
+    calculating.open(query)
+    shape = {"B": "1", "H": "28", "Hkv": "28", "S": "4096", "d": "128", "dtype": "bf16", "causal": "0", "gpu": "rtx-4090"} | calculating.query()
+    B, heads, kv_heads, S, d = (int(shape[name]) for name in ("B", "H", "Hkv", "S", "d"))
+    e, causal, sms = memory.BYTES[shape["dtype"]], shape["causal"] == "1", next(card["sms"] for card in calculator.CARDS if shape["gpu"].startswith(card["key"]))
+    written = calculating.formulas()
+    assert len(written) == (5 if e == 4 else 7)
+    numbers = [int(number.split()[1].replace(",", "")) for _, number in written]
+    assert [evaluated(filled) for filled, _ in written] == numbers
+    flash = [] if e == 4 else [memory.flash_bytes(B, heads, kv_heads, S, d, e, sms)]
+    cache, everyone = decode.kv_bytes(B, kv_heads, S, d, e), decode.kv_bytes(B, heads, S, d, e)
+    copies = cache + everyone if kv_heads < heads else 0
+    floor = [] if e == 4 else [roofline.floor_bytes(B, heads, S, d, e) - everyone + cache]
+    assert numbers == [memory.naive_bytes(B, heads, kv_heads, S, d, e, causal), *flash, roofline.attention_flops(B, heads, S, d, causal),
+                       roofline.naive_traffic(B, heads, S, d, e, causal) + copies, *floor, roofline.attention_flops(B, heads, S, d) // S, cache]
+
+
+def test_typing_changes_everything_and_the_address(calculating):
+    calculating.open()
+    calculating.field("S").fill("8192")
+    calculating.field("Hkv").fill("4")
+    calculating.field("causal").check()
+    expected = memory.naive_bytes(1, 28, 4, 8192, 128, 2, True), memory.flash_bytes(1, 28, 4, 8192, 128, 2, 128)
+    assert all(f"{size:,}" in cell for size, cell in zip(expected, calculating.row(0, calculating.text["predicted"])))
+    assert calculating.query() == {"B": "1", "H": "28", "Hkv": "4", "S": "8192", "d": "128", "dtype": "bf16", "gpu": "rtx-4090", "reserve": "2", "causal": "1"}
+    calculating.page.wait_for_function("document.querySelector('.widget-calculator .announced').textContent.includes('GiB')", timeout=10_000)
+    assert calculating.box.locator(".announced").get_attribute("role") == "status"
+    calculating.field("S").fill("８１９２")   # as a Chinese input method writes it
+    assert all(f"{size:,}" in cell for size, cell in zip(expected, calculating.row(0, calculating.text["predicted"])))
+    calculating.field("S").fill("8,192")
+    assert calculating.wrong("S") == "" and f"{expected[0]:,}" in calculating.row(0, calculating.text["predicted"])[0]
+
+
+def test_presets_fill_the_card_and_a_changed_card_is_ones_own(calculating):
+    calculating.open()
+    for card in calculator.CARDS:
+        calculating.field("gpu").select_option(card["key"])
+        assert [float(calculating.field(name).input_value()) for name in ("sms", "gib", "gbps", "tflops")] == [card[name] for name in ("sms", "gib", "gbps", "tflops")]
+        assert card["source"][calculating.lang] in calculating.box.locator("fieldset .hint").first.inner_text()
+    bound = roofline.under_the_roof(roofline.attention_flops(1, 28, 4096, 128), roofline.floor_bytes(1, 28, 4096, 128), None, {"copy_gbps": 7700, "matmul_tflops": 2250})
+    assert f"{1000 * bound['floor_ms']:.1f} µs" in calculating.box.locator(".summary").inner_text()
+    calculating.field("gib").fill("7.5")
+    assert calculating.field("gpu").input_value() == "own" and calculating.query()["gib"] == "7.5" and calculating.query()["sms"] == "148"
+    assert calculating.row(0, calculating.text["largest"])[0] == f"{memory.largest_S(int(5.5 * 2**30), lambda S: memory.naive_bytes(1, 28, 28, S, 128)):,}"
+    calculating.field("gib").fill("2.5")
+    assert calculating.text["oom"] in "".join(calculating.box.locator("tbody").first.inner_text())
+
+
+def test_a_shared_address_opens_the_same_in_another_browser_and_in_the_other_language(calculating, chromium, served):
+    calculating.open()
+    calculating.field("S").fill("2000")
+    calculating.field("gpu").select_option("a100")
+    calculating.field("tflops").fill("250.5")
+    calculating.field("dtype").select_option("fp16")
+    calculating.box.locator(".bar button").first.click()
+    calculating.page.wait_for_function("([text]) => document.querySelector('.widget-calculator .status').textContent === text", arg=[calculating.text["copied"]])
+    shared = calculating.page.evaluate("navigator.clipboard.readText()")
+    assert shared == calculating.page.url
+    summary, numbers = calculating.box.locator(".summary").inner_text(), calculating.formulas()
+    other = chromium.new_context()
+    page = other.new_page()
+    page.goto(shared)
+    page.wait_for_selector(".widget-calculator .summary")
+    assert page.locator(".widget-calculator .summary").inner_text() == summary
+    assert page.locator("[id$='-tflops']").input_value() == "250.5" and page.locator("[id$='-gpu']").input_value() == "own"
+    language = {"en": "zh", "zh": "en"}[calculating.lang]
+    page.click(f"a[data-language={language}]")
+    page.wait_for_url(f"**/{language}/calculator/?**")
+    page.wait_for_selector(".widget-calculator .summary")
+    assert Calculator(page, language, served).formulas() == numbers
+    other.close()
+
+
+def test_where_the_clipboard_is_closed_the_address_stands_there_to_be_copied(chromium, served):
+    context = chromium.new_context()
+    page = context.new_page()
+    page.add_init_script("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    page.goto(served + "en/calculator/?S=512")
+    page.locator(".widget-calculator .bar button").first.click()
+    link = page.locator(".widget-calculator .bar input")
+    link.wait_for()
+    assert link.input_value() == page.url and page.evaluate("getSelection().toString()") == page.url
+    context.close()
+
+
+NONSENSE = [
+    ("S", "0", {"en": "At least 2", "zh": "不能小于 2"}), ("S", "1", {"en": "decode", "zh": "解码"}), ("S", "-4096", {"en": "At least 2", "zh": "不能小于 2"}), ("S", "−1", {"en": "At least 2", "zh": "不能小于 2"}),
+    ("S", "2048.5", {"en": "whole number", "zh": "整数"}), ("S", "", {"en": "Write a number", "zh": "请填一个数"}), ("S", "many", {"en": "“many” is not a number", "zh": "“many”不是数"}),
+    ("S", "1e5", {"en": "not a number", "zh": "不是数"}), ("S", "9" * 30, {"en": "At most 1,000,000,000", "zh": "不能大于 1,000,000,000"}), ("S", "NaN", {"en": "not a number", "zh": "不是数"}),
+    ("Hkv", "5", {"en": "Possible: 1, 2, 4, 7, 14, 28", "zh": "可以填：1、2、4、7、14、28"}), ("Hkv", "56", {"en": "Possible", "zh": "可以填"}), ("d", "257", {"en": "At most 256", "zh": "不能大于 256"}),
+    ("B", "<img src=x onerror=alert(1)>", {"en": "not a number", "zh": "不是数"}), ("H", "20000", {"en": "At most 10,000", "zh": "不能大于 10,000"}),
+    ("gib", "0", {"en": "At least", "zh": "不能小于"}), ("gbps", "-1", {"en": "At least", "zh": "不能小于"}), ("reserve", "24", {"en": "leaves nothing of 24 GiB", "zh": "24 GiB 全被预留"}), ("sms", "1.5", {"en": "whole number", "zh": "整数"}),
+]
+
+
+def test_nonsense_is_explained_typed_or_in_the_address(calculating):
+    calculating.open()
+    before = calculating.page.url
+    for name, value, words in NONSENSE:
+        field = calculating.field(name)
+        kept = field.input_value()
+        field.fill(value)
+        assert words[calculating.lang] in calculating.wrong(name), (name, value)
+        assert field.get_attribute("aria-invalid") == "true" and calculating.wrong(name) and field.get_attribute("aria-describedby").endswith(f"-{name}-wrong")
+        assert calculating.box.locator(".results > *").count() == 0, "no number stands beside nonsense"
+        assert calculating.box.locator(".wrongs").is_visible()
+        calculating.box.locator(".bar button").first.click()
+        assert calculating.box.locator(".status").inner_text() == calculating.text["mend"]
+        field.fill(kept)
+        assert calculating.wrong(name) == "" and calculating.box.locator(".summary").count() == 1
+    assert before.split("?")[0] == calculating.page.url.split("?")[0]
+    for name, value, words in NONSENSE:
+        calculating.open("?" + urllib.parse.urlencode({"gpu": "own", "sms": 132, "gib": 24, "gbps": 1008, "tflops": 165.2} | {name: value}))
+        assert words[calculating.lang][:6] in calculating.wrong(name), (name, value)
+    calculating.open("?gpu=potato&dtype=int4&causal=maybe&S=64&utm=x")
+    notice = calculating.box.locator(".note").first.inner_text()
+    assert all(word in notice for word in ("potato", "int4", "maybe", "RTX 4090")) and calculating.field("S").input_value() == "64"
+    assert calculating.box.locator(".summary").count() == 1
+
+
+def test_what_was_measured_stands_beside_the_prediction_as_the_json_has_it(calculating):
+    for query, kv_heads, S, causal in (("?gpu=h200", 28, 4096, False), ("?gpu=h200-measured&Hkv=4&causal=1&S=16384", 4, 16384, True)):
+        calculating.open(query)
+        row = next(row for row in RESULTS["flash_vs_naive_memory"]["rows"] if row["part"] == "grid" and (row["kv_heads"], row["S"], row["causal"]) == (kv_heads, S, causal))
+        cells = calculating.row(0, calculating.text["measured"])
+        for side, cell, kernel in (("naive", cells[0], row["naive_kernel"]), ("flash", cells[1], row["kernel"])):
+            assert f"{int(row[f'{side}_mib'] * 2**20):,}" in cell and calculating.text["exact"] in cell and placeholders.short_kernel(kernel.split(" + ")[-1]) in cell
+    calculating.open("?gpu=h200")
+    seen = calculating.seen(1)
+    assert set(seen) == {calculating.text["naive"], "flash", "cudnn"}
+    for row in RESULTS["attention_roofline"]["rows"]:
+        if row["part"] == "grid" and (row["S"], row["causal"]) == (4096, False):
+            ms, over, moved, kernel = seen[calculating.text["naive"] if row["impl"] == "naive" else row["impl"]]
+            assert [float(x) for x in re.findall(r"[\d.]+", ms)] == [float(f"{row[name]:.4g}") for name in ("ms", "p10_ms", "p90_ms")]
+            assert placeholders.short_kernel(row["kernel"].split(" + ")[-1]) in kernel
+            counted = next(r for r in RESULTS["hbm_traffic"]["rows"] if r["part"] == "total" and r["impl"] == row["impl"] and (r["S"], r["causal"]) == (4096, False))
+            size = counted["read_bytes"] + counted["write_bytes"]
+            assert moved == (f"{size / 1e9:.4g} GB" if size >= 1e9 else f"{size / 1e6:.4g} MB")
+    calculating.open("?gpu=h200&Hkv=4&B=16&S=131072")
+    seen = calculating.seen(2)
+    rows = {row["impl"]: row for row in RESULTS["decode_attention"]["rows"] if row["part"] == "decode" and (row["B"], row["S"]) == (16, 131072)}
+    assert set(seen) == set(rows)
+    for impl, row in rows.items():
+        assert float(re.match(r"[\d.]+", seen[impl][0])[0]) == float(f"{row['ms']:.4g}")
+        bound = 1000 * row["kv_mib"] * 2**20 / 4800e9
+        assert float(seen[impl][1]) == float(f"{row['ms'] / bound:.4g}")
+
+
+def test_what_was_not_measured_says_so_and_leads_to_what_was(calculating):
+    calculating.open("?S=5000&gpu=h200")
+    assert calculating.row(0, calculating.text["measured"]) is None and calculating.row(0, calculating.text["predicted"])
+    assert calculating.box.locator(".provenance").count() == 0 and calculating.box.locator(".unmeasured").count() == 3
+    calculating.open()   # on an RTX 4090, which nobody measured
+    assert calculating.box.locator(".provenance").count() == 0
+    calculating.box.locator(".unmeasured button").first.click()
+    assert calculating.field("gpu").input_value() == "h200" and calculating.row(0, calculating.text["measured"])
+    link = calculating.box.locator(".provenance a").first.get_attribute("href")
+    answer = calculating.page.request.get(urllib.parse.urljoin(calculating.page.url, link))
+    assert answer.json() == RESULTS["flash_vs_naive_memory"]
+
+
+def test_it_works_by_keyboard(calculating):
+    calculating.open()
+    calculating.field("B").focus()
+    order = []
+    for _ in range(14):
+        order.append(calculating.page.evaluate("document.activeElement.id.split('-').at(-1) || document.activeElement.textContent"))
+        calculating.page.keyboard.press("Tab")
+    assert order[:13] == ["B", "H", "Hkv", "S", "d", "dtype", "causal", "gpu", "sms", "gib", "gbps", "tflops", "reserve"]
+    calculating.field("causal").focus()
+    calculating.page.keyboard.press("Space")
+    assert calculating.query()["causal"] == "1"
+    calculating.field("S").press("Enter")   # sends nothing anywhere
+    assert calculating.box.locator(".summary").count() == 1
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("query", ["?gpu=h200", "?Hkv=4&B=16&S=131072&gpu=h200", "?S=0&d=999&gpu=potato", "?dtype=fp32&S=100000000&B=1000"])
+def test_axe_finds_nothing_and_a_phone_holds_it(calculating, query, width):
+    calculating.page.set_viewport_size({"width": width, "height": 800})
+    calculating.open(query)
+    calculating.box.locator("details").evaluate_all("all => all.forEach((details) => { details.open = true; })")
+    assert violations(calculating.page, ".widget-calculator") == []
+    assert calculating.page.evaluate("document.documentElement.scrollWidth") <= width
+    calculating.page.set_viewport_size({"width": 1280, "height": 800})
+
+
+def test_both_languages_have_the_same_words(chromium, served):
+    page = chromium.new_page()
+    page.goto(served + "en/glossary/")
+    keys = page.evaluate("""async (address) => {
+      const { WORDS } = await import(address);
+      const names = (words) => Object.entries(words).flatMap(([key, value]) => (value && typeof value === "object" && !Array.isArray(value) ? names(value).map((inner) => `${key}.${inner}`) : [key])).sort();
+      return [names(WORDS.en), names(WORDS.zh)];
+    }""", served + "en/js/calculator.js")
+    assert keys[0] == keys[1]
+    page.close()
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_without_scripts_one_example_and_the_command_stand_there(chromium, served, lang):
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(served + f"{lang}/calculator/")
+    text = page.locator(".widget-calculator .worked").inner_text()
+    limit = (24 - calculator.RESERVE) * 2**30
+    for number in (memory.naive_bytes(1, 28, 28, 4096, 128), memory.flash_bytes(1, 28, 28, 4096, 128, 2, 128), memory.largest_S(limit, lambda S: memory.naive_bytes(1, 28, 28, S, 128)),
+                   memory.largest_S(limit, lambda S: memory.flash_bytes(1, 28, 28, S, 128, 2, 128)), roofline.attention_flops(1, 28, 4096, 128), roofline.floor_bytes(1, 28, 4096, 128), roofline.naive_traffic(1, 28, 4096, 128), decode.kv_bytes(1, 28, 4096, 128)):
+        assert f"{number:,}" in text
+    assert "python flash_vs_naive_memory.py --predict --gib 24" in page.locator(".widget-calculator .command").inner_text()
+    assert page.locator(".widget-calculator form").count() == 0
+    context.close()

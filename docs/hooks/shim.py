@@ -88,6 +88,7 @@ def on_page_markdown(markdown, page, config, files):
         core["widgets"].Context(
             lang, _root(page), {path.relative_to(EXAMPLES).as_posix(): path.read_bytes().decode("utf-8") for path in EXAMPLES.rglob("*.py")},
             sum((PYODIDE / name).stat().st_size for name in ("pyodide.asm.wasm", "python_stdlib.zip")), _render,
+            {"results": state["results"], "short_kernel": core["placeholders"].short_kernel},
         ),
     )
     page.first_line = _first_line(page.file.abs_src_path, markdown)

@@ -8,6 +8,7 @@ import re
 import types
 from dataclasses import dataclass, field
 
+from . import calculator as numbers
 from . import online_trace
 from .errors import PageError
 
@@ -21,7 +22,7 @@ class Context:
     examples  {name: text} of the served example files
     python    bytes that the first run of Python fetches, as they lie on disk
     tex       function (list of (tex, display)) → list of {"html": …} or {"error": …}
-    extra     whatever a single widget needs more
+    extra     whatever a single widget needs more: "results" as results.load gives them, "short_kernel" as in placeholders.py
     """
 
     lang: str
@@ -164,4 +165,51 @@ def progress(options, context):
     return start("progress", context, names=" ".join(names)) + f'<p class="state">{EXERCISE[context.lang]["progress"]}</p></div>'
 
 
-RENDERERS = {"run": (run, ["file"]), "stepper": (stepper, ["file"]), "exercise": (exercise, ["name"]), "progress": (progress, [])}
+CALCULATOR = {
+    "en": {
+        "caption": "The lesson's shape on an {card}: B = {B}, {heads} query heads, {kv_heads} KV heads, S = {S}, d = {d}, {dtype}, no mask. Predicted, not measured.",
+        "naive": "naive", "flash": "flash", "bytes": "peak memory, bytes", "largest": "largest S in {gib} GiB less {reserve}", "flops": "FLOP", "moved": "traffic at device memory, bytes",
+        "intensity": "intensity, FLOP/B (ridge {ridge:.0f})", "ms": "least time of prefill, ms", "bound": "bound by", "compute": "compute", "memory": "memory", "cache": "decode: KV cache, bytes", "step": "decode: least time of a step, ms",
+        "scripts": "With scripts switched on, a calculator for any shape and card stands here.", "command": "Without a browser, for a table of other lengths: {command}",
+    },
+    "zh": {
+        "caption": "课文的形状，{card}：B = {B}，{heads} 个 query 头，{kv_heads} 个 KV 头，S = {S}，d = {d}，{dtype}，无掩码。以下是预测，不是实测。",
+        "naive": "朴素", "flash": "flash", "bytes": "峰值显存，字节", "largest": "{gib} GiB 减去 {reserve} 之内最大的 S", "flops": "FLOP", "moved": "显存流量，字节",
+        "intensity": "算术强度，FLOP/B（拐点 {ridge:.0f}）", "ms": "预填充至少需要，ms", "bound": "受限于", "compute": "计算", "memory": "访存", "cache": "解码：KV cache，字节", "step": "解码：一步至少需要，ms",
+        "scripts": "开启脚本后，这里是适用于任何形状和显卡的计算器。", "command": "不用浏览器，看其他长度的表：{command}",
+    },
+}
+
+
+def calculator(options, context):
+    """Any shape on any card. What stands there without scripts is one example, computed by the labs themselves."""
+    words, results, card = CALCULATOR[context.lang], context.extra["results"], numbers.CARDS[0]
+    found = numbers.worked(context.examples)
+    sides = ("naive", "flash")
+    rows = [
+        (words["bytes"], [f"{found['bytes'][side]:,}" for side in sides]),
+        (words["largest"].format(gib=card["gib"], reserve=numbers.RESERVE), [f"{found['largest'][side]:,}" for side in sides]),
+        (words["flops"], [f"{found['flops']:,}"] * 2),
+        (words["moved"], [f"{found['moved'][side]:,}" for side in sides]),
+        (words["intensity"].format(ridge=found["ridge"]), [f"{found['roof'][side]['intensity']:.4g}" for side in sides]),
+        (words["ms"], [f"{found['roof'][side]['floor_ms']:.3f}" for side in sides]),
+        (words["bound"], [words[found["roof"][side]["bound"]] for side in sides]),
+        (words["cache"], [f"{found['cache']:,}"] * 2),
+        (words["step"], [f"{found['decode']['floor_ms']:.4f}"] * 2),
+    ]
+    body = "".join(f'<tr><th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>' for name, cells in rows)
+    data = {
+        "cards": numbers.cards(results, context.lang), "measured": numbers.measured(results, context.extra["short_kernel"]),
+        "example": numbers.EXAMPLE, "reserve": numbers.RESERVE,
+    }
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=False).replace("</", "<\\/")
+    command = f"<code>python flash_vs_naive_memory.py --predict --gib {card['gib']}</code>"
+    return (
+        start("calculator", context)
+        + f'<div class="static"><table class="worked"><caption>{words["caption"].format(card=card["name"], **numbers.EXAMPLE)}</caption><thead><tr><td></td><th scope="col">{words["naive"]}</th><th scope="col">{words["flash"]}</th></tr></thead><tbody>{body}</tbody></table>'
+        + f'<p class="hint">{words["scripts"]}</p></div><p class="command">{words["command"].format(command=command)}</p>'
+        + f'<script type="application/json">{text}</script></div>'
+    )
+
+
+RENDERERS = {"run": (run, ["file"]), "stepper": (stepper, ["file"]), "exercise": (exercise, ["name"]), "progress": (progress, []), "calculator": (calculator, [])}

@@ -1,8 +1,10 @@
-// The language switcher keeps the current anchor and remembers the choice.
+// The language switcher keeps the current anchor and what the address asks for (not the search's words), and remembers the choice.
 for (const link of document.querySelectorAll("a[data-language]")) {
   const page = link.getAttribute("href");
   const follow = () => {
-    link.setAttribute("href", page + location.hash);
+    const query = new URLSearchParams(location.search);
+    for (const name of ["h", "q"]) query.delete(name);
+    link.setAttribute("href", page + (String(query) && `?${query}`) + location.hash);
     try { localStorage.setItem("language", link.dataset.language); } catch { /* storage may be switched off */ }
   };
   for (const event of ["pointerdown", "focus", "click"]) link.addEventListener(event, follow);

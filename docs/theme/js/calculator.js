@@ -1,0 +1,478 @@
+// Bytes, FLOPs and least times of attention for any shape on any card, by formulas.js; beside them what the labs measured, where
+// they measured that shape on that card. The state is the address's query, so that it can be shared.
+import * as formulas from "./formulas.js";
+
+const BYTES = { bf16: 2n, fp16: 2n, fp32: 4n };
+const SHAPE = ["B", "H", "Hkv", "S", "d"], CARD = ["sms", "gib", "gbps", "tflops"];
+/** What a field may hold: [least, most], decimals where `whole` is false. */
+export const FIELDS = {
+  B: { least: 1, most: 1e6, whole: true }, H: { least: 1, most: 1e4, whole: true }, Hkv: { least: 1, most: 1e4, whole: true },
+  S: { least: 2, most: 1e9, whole: true }, d: { least: 1, most: 256, whole: true },
+  sms: { least: 1, most: 1e5, whole: true }, gib: { least: 0.001, most: 1e6 }, gbps: { least: 0.001, most: 1e9 }, tflops: { least: 0.001, most: 1e9 }, reserve: { least: 0, most: 1e6 },
+};
+
+export const WORDS = {
+  en: {
+    shape: "Shape", card: "Card", colon: ": ", comma: ", ", stop: ".",
+    fields: {
+      B: ["B", "batch"], H: ["H", "query heads"], Hkv: ["Hkv", "KV heads"], S: ["S", "sequence length"], d: ["d", "head dimension"], dtype: ["e", "dtype"], causal: ["", "causal mask"],
+      gpu: ["", "preset"], sms: ["", "multiprocessors"], gib: ["", "memory, GiB"], gbps: ["W", "bandwidth, GB/s"], tflops: ["P", "peak, TFLOP/s"], reserve: ["", "reserve, GiB"],
+    },
+    own: "own values", ownSource: "Your own values.", sources: "Sources",
+    reserveNote: "The reserve is what attention does not get: the CUDA context, the cuBLAS workspace, and what the driver keeps (a data sheet's GB are taken as GiB; drivers report less). Weights and other layers come on top.",
+    copy: "Copy link", copied: "The link is copied.", here: "Copy it from here:", reset: "The lesson's shape", mend: "Mend the marked fields first.",
+    empty: "Write a number.", letters: (text) => `“${text}” is not a number. Write digits only.`, fraction: "A whole number is needed.",
+    small: (least) => `At least ${least}.`, smallS: "At least 2. One query over a cache is decode, in the last table.", big: (most) => `At most ${most}.`,
+    bigd: "At most 256: PyTorch's flash kernel takes no larger head dimension, and refuses.", bigS: (most) => `At most ${most}: no model and no card is near it.`,
+    group: (H, options) => `${H} query heads cannot share that many KV heads evenly. Possible: ${options}.`,
+    nothing: (gib) => `The reserve leaves nothing of ${gib} GiB.`,
+    wrong: "Nothing is computed until each field holds what it can mean. Look at: ",
+    unknown: (name, value, taken) => `The address says ${name} = “${value}”, which is not one of the choices. ${taken} is taken.`,
+    memory: "Memory at the peak of the forward pass", prefill: "Prefill: what moves, and the least time", decode: "Decode: one new token a sequence, S tokens cached", curve: "Peak memory over S",
+    naive: "naive", flash: "flash", both: "both", alone: "predicted", predicted: "predicted, not measured", measuredOn: (gpu) => `measured on ${gpu}`, from: "Measured on ", exactly: "equal to the byte", off: (bytes) => `${bytes} bytes more than predicted`.replace("-", "−"),
+    bytes: "bytes", oom: "out of memory", of: (limit) => `share of ${limit}`, fits: "fits", not: "does not fit", largest: "largest S that fits", formulas: "Formulas, filled in",
+    flops: "FLOPs of the function", moved: "bytes at device memory", movedNote: { naive: "each kernel reads and writes once", flash: "the floor: q, k, v in, o out" }, intensity: "intensity, FLOP/B", ridge: "ridge of the card, FLOP/B", bound: "bound by", time: "least time",
+    compute: "compute", bandwidth: "memory", cache: "KV cache, read once", decodeFlops: "FLOPs", parts: "parts of the keys, flash", partsOnly: "known at d = 128 only", program: "program", ms: "ms (p10 to p90)", over: "times the bound", traffic: "read + written", kernel: "kernel that ran",
+    fp32: "PyTorch's flash kernel takes bf16 and fp16 only. In fp32 another backend answers, with another memory: see the pitfalls page. The peak of the card is one of 16-bit products, so no least time is given.",
+    causalNote: "Under a causal mask the FLOPs of the function are half. Naive computes all scores nevertheless, so its least time here is kind to it.",
+    none: (gpu) => `Predicted, not measured: our results on ${gpu} have no row of this shape.`, elsewhere: (gpu) => `Predicted, not measured. This shape was measured on ${gpu}.`, show: (name) => `Show it: ${name}`, nowhere: "Predicted, not measured: our results have no row of this shape.",
+    source: (run) => `torch ${run.torch}, ${run.date}, commit ${run.commit}`, stale: "measured before the last change of this program",
+    said: (n) => `Naive ${n.naive}, flash ${n.flash}: ${n.ratio} times. The largest S that fits: naive ${n.mostNaive}, flash ${n.mostFlash}. ${n.time ? `Prefill with flash takes at least ${n.time}, bound by ${n.bound}; a decode step ${n.step}.` : ""}`,
+    saidFp32: (n) => `Naive ${n.naive}. Flash does not run in fp32.`,
+    chart: (n) => `Peak bytes over S, both axes logarithmic. At S = ${n.S}: naive ${n.naive}, flash ${n.flash}; the card has ${n.limit}. The table below has the points.`,
+    table: "The points as a table", limit: "memory less reserve", times: "ratio", dot: "measured",
+  },
+  zh: {
+    shape: "形状", card: "显卡", colon: "：", comma: "、", stop: "。",
+    fields: {
+      B: ["B", "批大小"], H: ["H", "query 头数"], Hkv: ["Hkv", "KV 头数"], S: ["S", "序列长度"], d: ["d", "头维度"], dtype: ["e", "数据类型"], causal: ["", "因果掩码"],
+      gpu: ["", "预设"], sms: ["", "SM 个数"], gib: ["", "显存，GiB"], gbps: ["W", "带宽，GB/s"], tflops: ["P", "峰值，TFLOP/s"], reserve: ["", "预留，GiB"],
+    },
+    own: "自定义", ownSource: "你自己填的值。", sources: "出处",
+    reserveNote: "预留是注意力用不到的部分：CUDA 上下文、cuBLAS 工作区，以及驱动占用的部分（产品手册的 GB 按 GiB 计，驱动报告的略少）。权重和其他层还要另算。",
+    copy: "复制链接", copied: "链接已复制。", here: "请从这里复制：", reset: "课文的形状", mend: "请先改正标出的栏目。",
+    empty: "请填一个数。", letters: (text) => `“${text}”不是数，只能填数字。`, fraction: "要填整数。",
+    small: (least) => `不能小于 ${least}。`, smallS: "不能小于 2。单个 query 面对整段缓存属于解码，见最后一张表。", big: (most) => `不能大于 ${most}。`,
+    bigd: "不能大于 256：PyTorch 的 flash kernel 不接受更大的头维度，会拒绝运行。", bigS: (most) => `不能大于 ${most}：没有哪个模型或哪张显卡接近这个长度。`,
+    group: (H, options) => `${H} 个 query 头不能平均分给这么多 KV 头。可以填：${options}。`,
+    nothing: (gib) => `${gib} GiB 全被预留了，一点不剩。`,
+    wrong: "每一栏都填成有意义的值之后才会计算。请检查：",
+    unknown: (name, value, taken) => `网址里写着 ${name} = “${value}”，没有这个选项，改用 ${taken}。`,
+    memory: "前向的峰值显存", prefill: "预填充：搬运多少，至少多久", decode: "解码：每条序列一个新 token，已缓存 S 个", curve: "峰值显存随 S 的变化",
+    naive: "朴素", flash: "flash", both: "两者相同", alone: "预测", predicted: "预测，不是实测", measuredOn: (gpu) => `${gpu} 实测`, from: "实测：", exactly: "与预测一字节不差", off: (bytes) => `比预测多 ${bytes} 字节`.replace("-", "−"),
+    bytes: "字节", oom: "显存不足", of: (limit) => `占 ${limit} 的比例`, fits: "放得下", not: "放不下", largest: "放得下的最大 S", formulas: "代入数值的公式",
+    flops: "函数本身的 FLOP", moved: "显存流量", movedNote: { naive: "每个 kernel 各读写一遍", flash: "下限：读 q、k、v，写 o" }, intensity: "算术强度，FLOP/B", ridge: "显卡的拐点，FLOP/B", bound: "受限于", time: "至少需要",
+    compute: "计算", bandwidth: "访存", cache: "KV cache，读一遍", decodeFlops: "FLOP", parts: "flash 把 key 切成几份", partsOnly: "只在 d = 128 时已知", program: "程序", ms: "ms（p10 到 p90）", over: "下限的倍数", traffic: "读 + 写", kernel: "实际运行的 kernel",
+    fp32: "PyTorch 的 flash kernel 只接受 bf16 和 fp16。fp32 会换成别的后端，显存也就不同，见「常见误区」一页。显卡的峰值是 16 位乘法的峰值，所以这里不给最短时间。",
+    causalNote: "有因果掩码时，函数本身的 FLOP 减半。朴素程序仍然算出全部分数，所以这里给它的最短时间偏宽松。",
+    none: (gpu) => `预测，不是实测：我们在 ${gpu} 上的结果里没有这个形状。`, elsewhere: (gpu) => `预测，不是实测。这个形状在 ${gpu} 上测过。`, show: (name) => `查看：${name}`, nowhere: "预测，不是实测：我们的结果里没有这个形状。",
+    source: (run) => `torch ${run.torch}，${run.date}，提交 ${run.commit}`, stale: "程序在测量之后改动过",
+    said: (n) => `朴素 ${n.naive}，flash ${n.flash}，相差 ${n.ratio} 倍。放得下的最大 S：朴素 ${n.mostNaive}，flash ${n.mostFlash}。${n.time ? `用 flash 预填充至少 ${n.time}，受限于${n.bound}；解码一步 ${n.step}。` : ""}`,
+    saidFp32: (n) => `朴素 ${n.naive}。flash 不支持 fp32。`,
+    chart: (n) => `峰值字节随 S 的变化，两轴都是对数。S = ${n.S} 时：朴素 ${n.naive}，flash ${n.flash}；显卡有 ${n.limit}。各点见下面的表。`,
+    table: "各点的数值表", limit: "显存减预留", times: "倍数", dot: "实测",
+  },
+};
+let count = 0;
+
+export default function widget(element) {
+  const words = WORDS[document.documentElement.lang.startsWith("zh") ? "zh" : "en"];
+  const { cards, measured, example, reserve } = JSON.parse(element.querySelector("script").textContent);
+  const { root } = element.dataset;
+  const id = `calculator-${++count}`;
+  element.querySelector(".static").remove();
+
+  // What is filled in.
+  const controls = {}, errors = {};
+  const field = (name, control) => {
+    const [symbol, text] = words.fields[name];
+    const told = make("p", { id: `${id}-${name}-wrong`, className: "wrong", hidden: true });
+    control.id = `${id}-${name}`;
+    control.setAttribute("aria-describedby", told.id);
+    [controls[name], errors[name]] = [control, told];
+    const label = make("label", { htmlFor: control.id }, ...(symbol ? [sign(symbol), " "] : []), text);
+    return make("div", { className: `field${control.type === "checkbox" ? " check" : name === "gpu" ? " wide" : ""}` }, ...(control.type === "checkbox" ? [control, label] : [label, control]), told);
+  };
+  const number = (name) => field(name, make("input", { type: "text", inputMode: FIELDS[name].whole ? "numeric" : "decimal", autocomplete: "off", spellcheck: false, maxLength: 40 }));
+  const choice = (name, options) => field(name, make("select", {}, ...options.map(([value, textContent]) => make("option", { value, textContent }))));
+  const source = make("p", { className: "hint" });
+  const notice = make("p", { className: "note", hidden: true }), wrong = make("p", { className: "note wrongs", hidden: true });
+  const copy = make("button", { type: "button", textContent: words.copy }), reset = make("button", { type: "button", textContent: words.reset });
+  const told = make("span", { className: "status" }), link = make("input", { type: "text", readOnly: true, hidden: true, ariaLabel: words.here });
+  told.setAttribute("role", "status");
+  const said = make("p", { className: "announced" });
+  said.setAttribute("role", "status");
+  const results = make("div", { className: "results" });
+  const form = make("form", {},
+    make("fieldset", {}, make("legend", { textContent: words.shape }), ...SHAPE.map(number), choice("dtype", Object.keys(BYTES).map((name) => [name, name])), field("causal", make("input", { type: "checkbox" }))),
+    make("fieldset", {}, make("legend", { textContent: words.card }), choice("gpu", [...cards.map(({ key, name }) => [key, name]), ["own", words.own]]), ...CARD.map(number), number("reserve"), source, make("p", { className: "hint", textContent: words.reserveNote })),
+    make("div", { className: "bar" }, copy, reset, told, link));
+  element.prepend(form, notice, wrong, said, results);
+  form.addEventListener("submit", (event) => event.preventDefault());
+
+  // The state: texts as written, so that nonsense can be shown and explained.
+  const defaults = { B: example.B, H: example.heads, Hkv: example.kv_heads, S: example.S, d: example.d, dtype: example.dtype, causal: example.causal ? 1 : 0, gpu: cards[0].key, reserve };
+  let later = 0, silent = true;
+
+  function fill(state) {
+    for (const name of [...SHAPE, "dtype", "gpu", "reserve"]) controls[name].value = state[name];
+    controls.causal.checked = Number(state.causal) === 1;
+    const card = cards.find(({ key }) => key === state.gpu);
+    for (const name of CARD) controls[name].value = card ? card[name] : state[name] ?? cards[0][name];
+  }
+
+  function fromAddress() {
+    const query = new URLSearchParams(location.search), state = { ...defaults }, complaints = [];
+    const take = (name) => query.get(name)?.slice(0, 40);
+    for (const name of [...SHAPE, "reserve", ...CARD]) if (query.has(name)) state[name] = take(name);
+    for (const [name, allowed] of [["dtype", Object.keys(BYTES)], ["causal", ["0", "1"]], ["gpu", [...cards.map(({ key }) => key), "own"]]]) {
+      if (!query.has(name)) continue;
+      if (allowed.includes(take(name))) state[name] = take(name);
+      else complaints.push(words.unknown(name, take(name), name === "gpu" ? cards[0].name : String(defaults[name])));
+    }
+    fill(state);
+    say(notice, complaints.join(" "));
+    show();
+  }
+
+  function toAddress() {
+    const query = new URLSearchParams(location.search);
+    for (const name of [...SHAPE, "dtype", "gpu", "reserve"]) query.set(name, controls[name].value.trim());
+    query.set("causal", controls.causal.checked ? 1 : 0);
+    for (const name of CARD) if (controls.gpu.value === "own") query.set(name, controls[name].value.trim()); else query.delete(name);
+    query.delete("h");   // the search's highlight
+    history.replaceState(history.state, "", `${location.pathname}?${query}${location.hash}`);
+  }
+
+  /** The values, or null when a field has none; each field then says why. */
+  function read() {
+    const values = {}, bad = [];
+    const complain = (name, why) => {
+      say(errors[name], why);
+      controls[name].setAttribute("aria-invalid", Boolean(why));
+      if (why) bad.push(name);
+    };
+    for (const name of [...SHAPE, ...CARD, "reserve"]) {
+      const [value, why] = meaning(name, controls[name].value, words);
+      values[name] = value;
+      complain(name, why);
+    }
+    if (values.H && values.Hkv && values.H % values.Hkv) {
+      const options = Array.from({ length: values.H }, (_, i) => i + 1).filter((n) => values.H % n === 0);
+      complain("Hkv", words.group(values.H, options.join(words.comma)));
+    }
+    if (values.gib && values.reserve !== null && values.reserve >= values.gib) complain("reserve", words.nothing(values.gib));
+    for (const name of ["dtype", "gpu"]) values[name] = controls[name].value;
+    values.causal = controls.causal.checked;
+    const named = bad.map((name) => words.fields[name][1]);
+    say(wrong, bad.length ? words.wrong + named.join(words.comma) + words.stop : "");
+    return bad.length ? null : values;
+  }
+
+  function show() {
+    const card = cards.find(({ key }) => key === controls.gpu.value);
+    source.replaceChildren(`${words.sources}${words.colon}${card ? card.source : words.ownSource}`);
+    const values = read();
+    results.replaceChildren();
+    const summary = values ? draw(values, card) : wrong.textContent;
+    clearTimeout(later);
+    if (!silent) later = setTimeout(() => { said.textContent = summary; }, 900);
+    silent = false;
+    return values;
+  }
+
+  form.addEventListener("input", ({ target }) => {
+    if (target === link) return;
+    if (target === controls.gpu) { const card = cards.find(({ key }) => key === target.value); if (card) for (const name of CARD) controls[name].value = card[name]; }
+    else if (CARD.some((name) => controls[name] === target)) controls.gpu.value = "own";
+    changed();
+  });
+  reset.addEventListener("click", () => { fill(defaults); changed(); });
+  function changed() {
+    say(notice, "");
+    told.textContent = "";
+    link.hidden = true;
+    if (show()) toAddress();
+  }
+  copy.addEventListener("click", async () => {
+    if (!read()) { told.textContent = words.mend; return; }
+    toAddress();
+    try {
+      await navigator.clipboard.writeText(location.href);
+      told.textContent = words.copied;
+    } catch {   // not over plain http, or not allowed
+      told.textContent = words.here;
+      Object.assign(link, { hidden: false, value: location.href });
+      link.select();
+    }
+  });
+  addEventListener("popstate", fromAddress);
+  fromAddress();
+
+  // What is shown.
+  function draw(v, card) {
+    const e = BYTES[v.dtype], flashes = v.dtype !== "fp32";
+    const n = compute(v);
+    const mine = card?.measured ? measured[card.measured] : null;
+    const key = (H, Hkv) => [v.B, H, Hkv, v.S, v.d, v.dtype, v.causal ? 1 : 0].join(",");
+    const cell = (size, unit = binary) => [make("b", { textContent: unit(size) }), make("small", { textContent: `${group(size)} ${words.bytes}` })];
+    const limit = binary(n.limit);
+    const dash = () => "–";
+
+    // Memory.
+    const weighed = mine?.memory?.[key(v.H, v.Hkv)];
+    const rows = [[weighed ? words.alone : words.predicted, cell(n.bytes.naive), flashes ? cell(n.bytes.flash) : dash()]];
+    if (weighed) {
+      rows.push([words.measuredOn(mine.gpu), ...["naive", "flash"].map((side) => {
+        const found = weighed[side];
+        if (!found) return words.oom;
+        const off = BigInt(found[0]) - n.bytes[side];
+        return [...cell(BigInt(found[0])), make("small", { textContent: off === 0n ? words.exactly : words.off(group(off)) }), kernel(mine, found[1])];
+      })]);
+    }
+    const share = (size) => (size === null ? dash() : `${percent(size, n.limit)} · ${size <= n.limit ? words.fits : words.not}`);
+    rows.push([words.of(limit), share(n.bytes.naive), flashes ? share(n.bytes.flash) : dash()]);
+    rows.push([words.largest, make("b", { textContent: group(n.most.naive) }), flashes ? make("b", { textContent: group(n.most.flash) }) : dash()]);
+    const naiveTerms = [[2, "B", "H", "S²", "e"], [4, "B", "H", "S", "d", "e"], ...(v.Hkv < v.H ? [[2, "B", "Hkv", "S", "d", "e"]] : []), ...(v.causal ? [["S²"]] : [])];
+    const flashTerms = [
+      ...(n.d8 === BigInt(v.d) ? [[2, "B", "(H + Hkv)", "S", "d", "e"]] : [["B", "(H + 2·Hkv)", "S", "d", "e"], ["B", "(H + 2·Hkv)", "S", "d8", "e"], ["B", "H", "S", "d8", "e"]]),
+      [4, "B", "H", "S"], [24], ...(n.splits > 1n ? [[4, "n", "B", "H", "S", "(1 + dr)"]] : []),
+    ];
+    const symbols = { ...v, e, d8: n.d8, n: n.splits, dr: formulas.roundUp(n.d8, n.d8 <= 128n ? 32n : 64n) };
+    section(words.memory, table(["", words.naive, words.flash], rows), flashes ? null : make("p", { className: "note" }, `${words.fp32} `, page("pitfalls")), provenance(weighed && mine, "memory", key(v.H, v.Hkv)),
+      formula([[words.naive, naiveTerms, n.bytes.naive, "B"], ...(flashes ? [[words.flash, flashTerms, n.bytes.flash, "B"]] : [])], symbols));
+
+    // Prefill.
+    const sides = flashes ? ["naive", "flash"] : ["naive"];
+    const both = (make) => [make("naive"), flashes ? make("flash") : dash()];
+    const prefill = [
+      [words.flops, ...both(() => make("b", { textContent: count10(n.flops, "FLOP") }))],
+      [words.moved, ...both((side) => [...cell(n.moved[side], decimal), make("small", { textContent: words.movedNote[side] })])],
+      [words.intensity, ...both((side) => plain(n.roof[side].intensity))],
+      ...(flashes ? [[words.ridge, ...both(() => plain(n.ridge))], [words.bound, ...both((side) => ({ compute: words.compute, memory: words.bandwidth })[n.roof[side].bound])], [words.time, ...both((side) => make("b", { textContent: time(n.roof[side].floor_ms) }))]] : []),
+    ];
+    const naiveMoved = [[v.causal ? 8 : 6, "B", "H", "S²", "e"], [4, "B", "H", "S", "d", "e"], ...(v.causal ? [["S²"], ["⌊3·S²/2⌋"]] : []), ...(v.Hkv < v.H ? [[2, "B", "(H + Hkv)", "S", "d", "e"]] : [])];
+    const flopsTerms = [[v.causal ? 2 : 4, "B", "H", "S²", "d"]];
+    const clock = mine?.time?.[key(v.H, v.Hkv)], counters = mine?.traffic?.[key(v.H, v.Hkv)];
+    const programs = [...new Set([...Object.keys(clock ?? {}), ...Object.keys(counters ?? {})])];
+    const name = (impl) => ({ naive: words.naive })[impl] ?? impl;
+    const seen = programs.length ? table([words.program, words.ms, words.over, words.traffic, words.kernel], programs.map((impl) => {
+      const ms = clock?.[impl], bytes = counters?.[impl], bound = n.roof[impl === "naive" ? "naive" : "flash"].floor_ms;
+      return [name(impl), ms ? milliseconds(ms) : dash(), ms ? plain(ms[0] / bound) : dash(), bytes ? decimal(BigInt(Math.round(bytes[0] + bytes[1]))) : dash(), kernel(mine, (ms ?? bytes).at(-1))];
+    }), words.measuredOn(mine.gpu)) : null;
+    section(words.prefill, table(["", words.naive, words.flash], prefill), v.causal ? make("p", { className: "hint", textContent: words.causalNote }) : null, seen, provenance(programs.length && mine, clock ? "time" : "traffic", key(v.H, v.Hkv)),
+      formula([["F", flopsTerms, n.flops, "FLOP"], [`Q, ${words.naive}`, naiveMoved, n.moved.naive, "B"], ...(flashes ? [[`Q, ${words.flash}`, [[2, "B", "(H + Hkv)", "S", "d", "e"]], n.moved.flash, "B"]] : [])], symbols,
+        [...sides.map((side) => line(`F / Q, ${words[side]}`, `${group(n.flops)} / ${group(n.moved[side])} = ${plain(n.roof[side].intensity)} FLOP/B`)), ...(flashes ? [line("P / W", `${v.tflops}·10¹² / ${v.gbps}·10⁹ = ${plain(n.ridge)} FLOP/B`),
+          ...sides.map((side) => line(`max(F/P, Q/W), ${words[side]}`, `max(${time(Number(n.flops) / v.tflops / 1e9)}, ${time(Number(n.moved[side]) / v.gbps / 1e6)}) = ${time(n.roof[side].floor_ms)}`))] : [])]));
+
+    // Decode.
+    const cached = mine?.decode?.[[v.B, v.H, v.Hkv, v.S, v.d, v.dtype, 0].join(",")];
+    section(words.decode, table(["", words.both], [
+      [words.cache, cell(n.cache)],
+      [words.decodeFlops, make("b", { textContent: count10(n.stepFlops, "FLOP") })],
+      [words.intensity, plain(n.step.intensity)],
+      ...(flashes ? [[words.bound, ({ compute: words.compute, memory: words.bandwidth })[n.step.bound]], [words.time, make("b", { textContent: time(n.step.floor_ms) })],
+        [words.parts, n.parts === null ? words.partsOnly : String(n.parts)]] : []),
+    ]), cached ? table([words.program, words.ms, words.over, words.kernel], Object.entries(cached).map(([impl, ms]) => [impl, milliseconds(ms), plain(ms[0] / n.step.floor_ms), kernel(mine, ms[3])]), words.measuredOn(mine.gpu)) : null,
+    provenance(cached && mine, "decode", [v.B, v.H, v.Hkv, v.S, v.d, v.dtype, 0].join(",")),
+    formula([["F", [[4, "B", "H", "S", "d"]], n.stepFlops, "FLOP"], ["Q", [[2, "B", "Hkv", "S", "d", "e"]], n.cache, "B"]], symbols,
+      flashes ? [line("max(F/P, Q/W)", `max(${time(Number(n.stepFlops) / v.tflops / 1e9)}, ${time(Number(n.cache) / v.gbps / 1e6)}) = ${time(n.step.floor_ms)}`)] : []));
+
+    curve(v, n, mine);
+    const numbers = {
+      naive: binary(n.bytes.naive), flash: binary(n.bytes.flash), ratio: plain(formulas.quotient(n.bytes.naive, n.bytes.flash)), mostNaive: group(n.most.naive), mostFlash: group(n.most.flash),
+      time: time(n.roof.flash.floor_ms), bound: n.roof.flash.bound === "compute" ? words.compute : words.bandwidth, step: time(n.step.floor_ms),
+    };
+    const summary = flashes ? words.said(numbers) : words.saidFp32(numbers);
+    results.prepend(make("p", { className: "summary", textContent: summary }));
+    return summary;
+  }
+
+  function section(title, ...parts) {
+    results.append(make("h2", { textContent: title }), ...parts.filter(Boolean));
+  }
+
+  /** Where the measured numbers come from; else that there are none, and where they are. */
+  function provenance(mine, part, key) {
+    const box = make("p", { className: "provenance" });
+    if (mine) {
+      const run = mine.runs[part];
+      box.append(words.from, make("strong", { className: "gpu", textContent: mine.gpu }), ` · ${words.source(run)} · `, make("a", { href: root + run.url, textContent: "JSON" }));
+      if (run.stale) box.append(" ", make("strong", { className: "stale", textContent: words.stale }));
+      return box;
+    }
+    const selected = cards.find(({ key: name }) => name === controls.gpu.value)?.measured;
+    const [slug] = Object.entries(measured).find(([name, found]) => name !== selected && found[part]?.[key]) ?? [];
+    const other = slug && cards.find((card) => card.measured === slug);
+    box.className = "unmeasured";
+    box.append(slug ? words.elsewhere(measured[slug].gpu) : selected ? words.none(measured[selected].gpu) : words.nowhere);
+    if (other) {
+      const button = make("button", { type: "button", textContent: words.show(other.name) });
+      button.addEventListener("click", () => { controls.gpu.value = other.key; for (const name of CARD) controls[name].value = other[name]; changed(); controls.gpu.focus(); });
+      box.append(" ", button);
+    }
+    return box;
+  }
+
+  function page(name) { return make("a", { href: `../${name}/`, textContent: name }); }
+
+  function formula(lines, symbols, more = []) {
+    const list = make("dl", {});
+    for (const [title, terms, total, unit] of lines) {
+      const shown = terms.map((factors) => factors.map(String).join("·")).join(" + ");
+      const filled = terms.map((factors) => factors.map((factor) => replaced(String(factor), symbols)).join("·")).join(" + ");
+      list.append(make("dt", { textContent: title }), make("dd", {}, make("span", { className: "letters" }, ...letters(shown)), make("span", { className: "filled", textContent: `= ${filled}` }), make("b", { textContent: `= ${group(total)} ${unit}` })));
+    }
+    list.append(...more.flat());
+    return make("details", { className: "formulas", open: true }, make("summary", { textContent: words.formulas }), list);
+  }
+
+  function curve(v, n, mine) {
+    const flashes = v.dtype !== "fp32", e = BYTES[v.dtype];
+    const sizes = { naive: (S) => formulas.naiveBytes(v.B, v.H, v.Hkv, S, v.d, e, v.causal), flash: (S) => formulas.flashBytes(v.B, v.H, v.Hkv, S, v.d, e, v.sms) };
+    const sides = flashes ? ["naive", "flash"] : ["naive"];
+    const dots = Object.entries(mine?.memory ?? {}).map(([key, found]) => ({ shape: key.split(","), found }))
+      .filter(({ shape }) => [v.B, v.H, v.Hkv].join() === shape.slice(0, 3).join() && [v.d, v.dtype, v.causal ? 1 : 0].join() === shape.slice(4).join())
+      .flatMap(({ shape, found }) => sides.filter((side) => found[side]).map((side) => ({ side, S: Number(shape[3]), bytes: Number(found[side][0]) })));
+    const x0 = Math.min(7, Math.floor(Math.log2(v.S))), x1 = Math.max(17, Math.ceil(Math.log2(v.S)) + 1);
+    const lines = Object.fromEntries(sides.map((side) => [side, Array.from({ length: 4 * (x1 - x0) + 1 }, (_, i) => Math.max(2, Math.round(2 ** (x0 + i / 4)))).map((S) => [S, Number(sizes[side](S))])]));
+    const all = Object.values(lines).flat().map(([, size]) => Math.log2(size)).concat(Math.log2(Number(n.limit)));
+    const y0 = Math.floor(Math.min(...all)), y1 = Math.ceil(Math.max(...all));
+    const W = 360, H = 250, left = 50, right = 16, top = 12, bottom = 34;
+    const x = (S) => left + ((Math.log2(S) - x0) / (x1 - x0)) * (W - left - right), y = (size) => H - bottom - ((Math.log2(size) - y0) / (y1 - y0)) * (H - top - bottom);
+    const parts = [];
+    const draw = (name, attributes, text) => parts.push(shape(name, attributes, text));
+    const step = Math.max(2, Math.ceil((x1 - x0) / 6));
+    for (let k = x0; k <= x1; k += step) { draw("line", { x1: x(2 ** k), x2: x(2 ** k), y1: top, y2: H - bottom, class: "rule" }); draw("text", { x: x(2 ** k), y: H - bottom + 14, "text-anchor": "middle" }, k < 10 ? String(2 ** k) : k < 20 ? `${2 ** (k - 10)}k` : `${2 ** (k - 20)}M`); }
+    const rise = Math.max(2, Math.ceil((y1 - y0) / 6));
+    for (let k = Math.ceil(y0 / rise) * rise; k <= y1; k += rise) { draw("line", { x1: left, x2: W - right, y1: y(2 ** k), y2: y(2 ** k), class: "rule" }); draw("text", { x: left - 4, y: y(2 ** k) + 4, "text-anchor": "end" }, binary(2n ** BigInt(Math.max(0, k)), 3)); }
+    const memory = Number(n.limit);
+    draw("line", { x1: left, x2: W - right, y1: y(memory), y2: y(memory), class: "limit" });
+    draw("text", { x: left + 4, y: y(memory) - 4, class: "limit" }, `${words.limit}${words.colon}${binary(n.limit)}`);
+    for (const side of sides) draw("path", { class: side, d: lines[side].map(([S, size], i) => `${i ? "L" : "M"}${x(S).toFixed(1)} ${y(size).toFixed(1)}`).join("") });
+    for (const { side, S, bytes } of dots) draw("circle", { class: `dot ${side}`, cx: x(S), cy: y(bytes), r: 4 });
+    for (const side of sides) draw("rect", { class: `here ${side}`, x: x(v.S) - 4.5, y: y(Number(n.bytes[side])) - 4.5, width: 9, height: 9 });
+    draw("text", { x: (left + W - right) / 2, y: H - 4, "text-anchor": "middle" }, "S");
+    const picture = shape("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": words.chart({ S: group(BigInt(v.S)), naive: binary(n.bytes.naive), flash: flashes ? binary(n.bytes.flash) : "–", limit: binary(n.limit) }) });
+    picture.append(...parts);
+    const keys = make("p", { className: "keys" }, ...sides.map((side) => make("span", { className: side, textContent: words[side] })), ...(dots.length ? [make("span", { className: "dot", textContent: words.dot })] : []), make("span", { className: "here", textContent: `S = ${group(BigInt(v.S))}` }));
+    const lengths = [...new Set([v.S, ...Array.from({ length: 8 }, (_, i) => 2 ** (10 + i))])].sort((a, b) => a - b);
+    const points = lengths.map((S) => {
+      const naive = sizes.naive(S), flash = flashes ? sizes.flash(S) : null;
+      return [group(BigInt(S)), binary(naive), flash === null ? "–" : binary(flash), flash === null ? "–" : plain(formulas.quotient(naive, flash)), ...[naive, flash].map((size) => (size === null ? "–" : size <= n.limit ? words.fits : words.not))];
+    });
+    section(words.curve, make("figure", { className: "curve" }, picture, keys), make("details", {}, make("summary", { textContent: words.table }), table(["S", words.naive, words.flash, words.times, `${words.naive}${words.colon}${binary(n.limit)}`, `${words.flash}${words.colon}${binary(n.limit)}`], points)));
+  }
+
+  function milliseconds([ms, p10, p90]) { return `${plain(ms)} (${plain(p10)} – ${plain(p90)})`; }
+
+  function kernel(mine, at) {
+    const text = make("code", { className: "kernel" });
+    for (const part of mine.kernels[at].split(/(?<=_)/)) text.append(part, make("wbr"));
+    return text;
+  }
+}
+
+/** Everything that follows from the values, by formulas.js and nothing else. */
+export function compute(v) {
+  const e = BYTES[v.dtype], { B, H, Hkv, S, d, causal, sms } = v;
+  const limit = BigInt(Math.floor((v.gib - v.reserve) * 2 ** 30)), ceilings = { copy_gbps: v.gbps, matmul_tflops: v.tflops };
+  const flops = formulas.attentionFlops(B, H, S, d, causal), cache = formulas.kvBytes(B, Hkv, S, d, e), stepFlops = formulas.attentionFlops(B, H, S, d) / BigInt(S);
+  const copies = Hkv < H ? cache + formulas.kvBytes(B, H, S, d, e) : 0n;                  // naive() reads k and v and writes them once for each query head
+  const moved = {
+    naive: formulas.naiveTraffic(B, H, S, d, e, causal) + copies,
+    flash: formulas.floorBytes(B, H, S, d, e) / 2n + cache,                                // q and o are half of the floor of as many KV heads
+  };
+  return {
+    limit, flops, cache, stepFlops, moved,
+    bytes: { naive: formulas.naiveBytes(B, H, Hkv, S, d, e, causal), flash: formulas.flashBytes(B, H, Hkv, S, d, e, sms) },
+    most: { naive: formulas.largestS(limit, (n) => formulas.naiveBytes(B, H, Hkv, n, d, e, causal)), flash: formulas.largestS(limit, (n) => formulas.flashBytes(B, H, Hkv, n, d, e, sms)) },
+    d8: formulas.roundUp(d, 8), splits: formulas.kvSplits(B, H, S, formulas.roundUp(d, 8), sms),
+    roof: { naive: formulas.underTheRoof(flops, moved.naive, null, ceilings), flash: formulas.underTheRoof(flops, moved.flash, null, ceilings) },
+    ridge: formulas.ridge(ceilings), step: formulas.underTheRoof(stepFlops, cache, null, ceilings), parts: d === 128 ? formulas.decodeParts(B, H, Hkv, S, sms) : null,
+  };
+}
+
+/** [value, complaint] of what was written into a field; digits of any width, and thousands set apart, are understood. */
+function meaning(name, written, words) {
+  const { least, most, whole } = FIELDS[name];
+  let text = written.normalize("NFKC").trim().replace(/^[−–]/, "-");
+  if (/^-?\d{1,3}([,_ ]\d{3})+$/.test(text)) text = text.replace(/[,_ ]/g, "");
+  if (!text) return [null, words.empty];
+  if (!/^[+-]?(\d+\.?\d*|\.\d+)$/.test(text)) return [null, words.letters(text)];
+  const value = Number(text);
+  if (whole && !Number.isInteger(value)) return [null, words.fraction];
+  if (value < least) return [null, name === "S" && value >= 0 ? words.smallS : words.small(least)];
+  if (value > most) return [null, name === "d" ? words.bigd : name === "S" ? words.bigS(group(BigInt(most))) : words.big(group(BigInt(most)))];
+  return [value, ""];
+}
+
+function say(element, text) {
+  element.textContent = text;
+  element.hidden = !text;
+}
+
+function table(head, rows, caption = "") {
+  const box = make("div", { className: head.length > 3 && caption ? "scroll seen" : "scroll" });
+  const element = make("table", {}, ...(caption ? [make("caption", { textContent: caption })] : []),
+    make("thead", {}, make("tr", {}, ...head.map((text) => make(text ? "th" : "td", text ? { scope: "col", textContent: text } : {})))),
+    make("tbody", {}, ...rows.map(([name, ...cells]) => make("tr", {}, make("th", { scope: "row", textContent: name }), ...cells.map((cell) => make("td", {}, ...[cell].flat()))))));
+  box.append(element);
+  if (head.length > 3) Object.assign(box, { tabIndex: 0, ariaLabel: caption || head.filter(Boolean).join(", ") }).setAttribute("role", "group");
+  return box;
+}
+
+function line(title, text) { return [make("dt", { textContent: title }), make("dd", { textContent: text })]; }
+
+/** A formula's letters as <var>, its indices as <sub>. */
+function letters(text) {
+  return text.split(/(Hkv|d8|dr|[BHSden](?![a-z]))/).filter(Boolean).map((part) => (/^(Hkv|d8|dr|[BHSden])$/.test(part) ? sign(part) : part));
+}
+
+function sign(symbol) {
+  return symbol.length > 1 ? make("var", {}, symbol[0], make("sub", { textContent: symbol.slice(1) })) : make("var", { textContent: symbol });
+}
+
+function replaced(factor, symbols) {
+  return factor.replace(/Hkv|d8|dr|[BHSden]/g, (symbol) => symbols[symbol]);
+}
+
+/** A whole number with its thousands set apart. */
+function group(n) { return String(n).replace(/\B(?=(\d{3})+$)/g, ","); }
+
+/** Four digits, or as many as the number has before its point. */
+function plain(x, digits = 4) {
+  if (x !== 0 && (Math.abs(x) >= 1e15 || Math.abs(x) < 1e-6)) return x.toExponential(digits - 1);
+  return x.toLocaleString("en", { maximumSignificantDigits: Math.max(digits, Math.ceil(Math.log10(Math.abs(x) + 1))) });
+}
+
+function scaled(size, base, units, digits) {
+  let x = Number(size), i = 0;
+  while (x >= base && i < units.length - 1) { x /= base; i++; }
+  return `${plain(x, digits)} ${units[i]}`;
+}
+
+function binary(size, digits = 4) { return scaled(size, 1024, ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"], digits); }
+function decimal(size) { return scaled(size, 1000, ["B", "kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"], 4); }
+function count10(n, unit) { return scaled(n, 1000, ["", "k", "M", "G", "T", "P", "E", "Z", "Y", "R", "Q"].map((prefix) => prefix + unit), 4); }
+
+function time(ms) {
+  const [factor, unit] = ms >= 1e3 ? [1e-3, "s"] : ms >= 1 ? [1, "ms"] : ms >= 1e-3 ? [1e3, "µs"] : [1e6, "ns"];
+  return `${plain(ms * factor)} ${unit}`;
+}
+
+function percent(size, limit) { return `${plain(formulas.quotient(100n * size, limit), 3)} %`; }
+
+function shape(name, attributes, text) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  if (text) element.textContent = text;
+  return element;
+}
+
+function make(name, properties = {}, ...children) {
+  const element = document.createElement(name);
+  Object.assign(element, properties);
+  element.append(...children);
+  return element;
+}
