@@ -102,7 +102,7 @@ export default function widget(element) {
   told.setAttribute("role", "status");
   const said = make("p", { className: "announced" });
   said.setAttribute("role", "status");
-  const results = make("div", { className: "results" });
+  const results = make("div", { className: "answers" });
   const form = make("form", {},
     make("fieldset", {}, make("legend", { textContent: words.shape }), ...SHAPE.map(number), choice("dtype", Object.keys(BYTES).map((name) => [name, name])), field("causal", make("input", { type: "checkbox" }))),
     make("fieldset", {}, make("legend", { textContent: words.card }), choice("gpu", [...cards.map(({ key, name }) => [key, name]), ["own", words.own]]), ...CARD.map(number), number("reserve"), source, make("p", { className: "hint", textContent: words.reserveNote })),
