@@ -515,7 +515,7 @@ def test_both_languages_have_the_same_words(chromium, served):
       const { WORDS } = await import(address);
       const names = (words) => Object.entries(words).flatMap(([key, value]) => (value && typeof value === "object" && !Array.isArray(value) ? names(value).map((inner) => `${key}.${inner}`) : [key])).sort();
       return [names(WORDS.en), names(WORDS.zh)];
-    }""", served + "en/js/calculator.js")
+    }""", served + "en/js/calculator-words.js")
     assert keys[0] == keys[1]
     page.close()
 

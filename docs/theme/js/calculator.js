@@ -1,5 +1,6 @@
 // Bytes, FLOPs and least times of attention for any shape on any card, by formulas.js; beside them what the labs measured, where
 // they measured that shape on that card. The state is the address's query, so that it can be shared.
+import { WORDS } from "./calculator-words.js";
 import * as formulas from "./formulas.js";
 
 const BYTES = { bf16: 2n, fp16: 2n, fp32: 4n };
@@ -11,68 +12,6 @@ export const FIELDS = {
   sms: { least: 1, most: 1e5, whole: true }, gib: { least: 0.001, most: 1e6 }, gbps: { least: 0.001, most: 1e9 }, tflops: { least: 0.001, most: 1e9 }, reserve: { least: 0, most: 1e6 },
 };
 
-export const WORDS = {
-  en: {
-    shape: "Shape", card: "Card", colon: ": ", comma: ", ", stop: ".",
-    fields: {
-      B: ["B", "batch"], H: ["H", "query heads"], Hkv: ["Hkv", "KV heads"], S: ["S", "sequence length"], d: ["d", "head dimension"], dtype: ["e", "dtype"], causal: ["", "causal mask"],
-      gpu: ["", "preset"], sms: ["", "multiprocessors"], gib: ["", "memory, GiB"], gbps: ["W", "bandwidth, GB/s"], tflops: ["P", "peak, TFLOP/s"], reserve: ["", "reserve, GiB"],
-    },
-    own: "own values", ownSource: "Your own values.", sources: "Sources",
-    reserveNote: "The reserve is what attention does not get: the CUDA context, the cuBLAS workspace, and what the driver keeps (a data sheet's GB are taken as GiB; drivers report less). Weights and other layers come on top.",
-    copy: "Copy link", copied: "The link is copied.", here: "Copy it from here:", reset: "The lesson's shape", mend: "Mend the marked fields first.",
-    empty: "Write a number.", letters: (text) => `“${text}” is not a number. Write digits only.`, fraction: "A whole number is needed.",
-    small: (least) => `At least ${least}.`, smallS: "At least 2. One query over a cache is decode, in the last table.", big: (most) => `At most ${most}.`,
-    bigd: "At most 256: PyTorch's flash kernel takes no larger head dimension, and refuses.", bigS: (most) => `At most ${most}: no model and no card is near it.`,
-    group: (H, options) => `${H} query heads cannot share that many KV heads evenly. Possible: ${options}.`,
-    nothing: (gib) => `The reserve leaves nothing of ${gib} GiB.`,
-    wrong: "Nothing is computed until each field holds what it can mean. Look at: ",
-    unknown: (name, value, taken) => `The address says ${name} = “${value}”, which is not one of the choices. ${taken} is taken.`,
-    memory: "Memory at the peak of the forward pass", prefill: "Prefill: what moves, and the least time", decode: "Decode: one new token a sequence, S tokens cached", curve: "Peak memory over S",
-    naive: "naive", flash: "flash", both: "both", alone: "predicted", predicted: "predicted, not measured", measuredOn: (gpu) => `measured on ${gpu}`, from: "Measured on ", exactly: "equal to the byte", off: (bytes) => `${bytes} bytes more than predicted`.replace("-", "−"),
-    bytes: "bytes", oom: "out of memory", of: (limit) => `share of ${limit}`, fits: "fits", not: "does not fit", largest: "largest S that fits", formulas: "Formulas, filled in",
-    flops: "FLOPs of the function", moved: "bytes at device memory", movedNote: { naive: "each kernel reads and writes once", flash: "the floor: q, k, v in, o out" }, intensity: "intensity, FLOP/B", ridge: "ridge of the card, FLOP/B", bound: "bound by", time: "least time",
-    compute: "compute", bandwidth: "memory", cache: "KV cache, read once", decodeFlops: "FLOPs", parts: "parts of the keys, flash", partsOnly: "known at d = 128 only", program: "program", ms: "ms (p10 to p90)", over: "times the bound", traffic: "read + written", kernel: "kernel that ran",
-    fp32: "PyTorch's flash kernel takes bf16 and fp16 only. In fp32 another backend answers, with another memory: see the pitfalls page. The peak of the card is one of 16-bit products, so no least time is given.",
-    causalNote: "Under a causal mask the FLOPs of the function are half. Naive computes all scores nevertheless, so its least time here is kind to it.",
-    none: (gpu) => `Predicted, not measured: our results on ${gpu} have no row of this shape.`, elsewhere: (gpu) => `Predicted, not measured. This shape was measured on ${gpu}.`, show: (name) => `Show it: ${name}`, nowhere: "Predicted, not measured: our results have no row of this shape.",
-    source: (run) => `torch ${run.torch}, ${run.date}, commit ${run.commit}`, stale: "measured before the last change of this program",
-    said: (n) => `Naive ${n.naive}, flash ${n.flash}: ${n.ratio} times. The largest S that fits: naive ${n.mostNaive}, flash ${n.mostFlash}. ${n.time ? `Prefill with flash takes at least ${n.time}, bound by ${n.bound}; a decode step ${n.step}.` : ""}`,
-    saidFp32: (n) => `Naive ${n.naive}. Flash does not run in fp32.`,
-    chart: (n) => `Peak bytes over S, both axes logarithmic. At S = ${n.S}: naive ${n.naive}, flash ${n.flash}; the card has ${n.limit}. The table below has the points.`,
-    table: "The points as a table", limit: "memory less reserve", times: "ratio", dot: "measured",
-  },
-  zh: {
-    shape: "形状", card: "显卡", colon: "：", comma: "、", stop: "。",
-    fields: {
-      B: ["B", "批大小"], H: ["H", "query 头数"], Hkv: ["Hkv", "KV 头数"], S: ["S", "序列长度"], d: ["d", "头维度"], dtype: ["e", "数据类型"], causal: ["", "因果掩码"],
-      gpu: ["", "预设"], sms: ["", "SM 个数"], gib: ["", "显存，GiB"], gbps: ["W", "带宽，GB/s"], tflops: ["P", "峰值，TFLOP/s"], reserve: ["", "预留，GiB"],
-    },
-    own: "自定义", ownSource: "你自己填的值。", sources: "出处",
-    reserveNote: "预留是注意力用不到的部分：CUDA 上下文、cuBLAS 工作区，以及驱动占用的部分（产品手册的 GB 按 GiB 计，驱动报告的略少）。权重和其他层还要另算。",
-    copy: "复制链接", copied: "链接已复制。", here: "请从这里复制：", reset: "课文的形状", mend: "请先改正标出的栏目。",
-    empty: "请填一个数。", letters: (text) => `“${text}”不是数，只能填数字。`, fraction: "要填整数。",
-    small: (least) => `不能小于 ${least}。`, smallS: "不能小于 2。单个 query 面对整段缓存属于解码，见最后一张表。", big: (most) => `不能大于 ${most}。`,
-    bigd: "不能大于 256：PyTorch 的 flash kernel 不接受更大的头维度，会拒绝运行。", bigS: (most) => `不能大于 ${most}：没有哪个模型或哪张显卡接近这个长度。`,
-    group: (H, options) => `${H} 个 query 头不能平均分给这么多 KV 头。可以填：${options}。`,
-    nothing: (gib) => `${gib} GiB 全被预留了，一点不剩。`,
-    wrong: "每一栏都填成有意义的值之后才会计算。请检查：",
-    unknown: (name, value, taken) => `网址里写着 ${name} = “${value}”，没有这个选项，改用 ${taken}。`,
-    memory: "前向的峰值显存", prefill: "预填充：搬运多少，至少多久", decode: "解码：每条序列一个新 token，已缓存 S 个", curve: "峰值显存随 S 的变化",
-    naive: "朴素", flash: "flash", both: "两者相同", alone: "预测", predicted: "预测，不是实测", measuredOn: (gpu) => `${gpu} 实测`, from: "实测：", exactly: "与预测一字节不差", off: (bytes) => `比预测多 ${bytes} 字节`.replace("-", "−"),
-    bytes: "字节", oom: "显存不足", of: (limit) => `占 ${limit} 的比例`, fits: "放得下", not: "放不下", largest: "放得下的最大 S", formulas: "代入数值的公式",
-    flops: "函数本身的 FLOP", moved: "显存流量", movedNote: { naive: "每个 kernel 各读写一遍", flash: "下限：读 q、k、v，写 o" }, intensity: "算术强度，FLOP/B", ridge: "显卡的拐点，FLOP/B", bound: "受限于", time: "至少需要",
-    compute: "计算", bandwidth: "访存", cache: "KV cache，读一遍", decodeFlops: "FLOP", parts: "flash 把 key 切成几份", partsOnly: "只在 d = 128 时已知", program: "程序", ms: "ms（p10 到 p90）", over: "下限的倍数", traffic: "读 + 写", kernel: "实际运行的 kernel",
-    fp32: "PyTorch 的 flash kernel 只接受 bf16 和 fp16。fp32 会换成别的后端，显存也就不同，见「常见误区」一页。显卡的峰值是 16 位乘法的峰值，所以这里不给最短时间。",
-    causalNote: "有因果掩码时，函数本身的 FLOP 减半。朴素程序仍然算出全部分数，所以这里给它的最短时间偏宽松。",
-    none: (gpu) => `预测，不是实测：我们在 ${gpu} 上的结果里没有这个形状。`, elsewhere: (gpu) => `预测，不是实测。这个形状在 ${gpu} 上测过。`, show: (name) => `查看：${name}`, nowhere: "预测，不是实测：我们的结果里没有这个形状。",
-    source: (run) => `torch ${run.torch}，${run.date}，提交 ${run.commit}`, stale: "程序在测量之后改动过",
-    said: (n) => `朴素 ${n.naive}，flash ${n.flash}，相差 ${n.ratio} 倍。放得下的最大 S：朴素 ${n.mostNaive}，flash ${n.mostFlash}。${n.time ? `用 flash 预填充至少 ${n.time}，受限于${n.bound}；解码一步 ${n.step}。` : ""}`,
-    saidFp32: (n) => `朴素 ${n.naive}。flash 不支持 fp32。`,
-    chart: (n) => `峰值字节随 S 的变化，两轴都是对数。S = ${n.S} 时：朴素 ${n.naive}，flash ${n.flash}；显卡有 ${n.limit}。各点见下面的表。`,
-    table: "各点的数值表", limit: "显存减预留", times: "倍数", dot: "实测",
-  },
-};
 let count = 0;
 
 export default function widget(element) {
