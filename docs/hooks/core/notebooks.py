@@ -1,7 +1,7 @@
 """Notebook pages: what mkdocs-jupyter renders, in this site's own elements.
 
 It gives JupyterLab's whole page: half a megabyte of styles, scripts of other hosts, a copy button of its own, headings whose ids
-are empty in Chinese. Of that the text, the coloured code and the outputs are kept; styles, copy button and formulas are the site's.
+are empty in Chinese. Of that only the text, the coloured code and the outputs are taken; styles, copy button and formulas are the site's.
 A heading's id is its cell's, the same in both languages.
 """
 import html
@@ -46,7 +46,6 @@ def shape(content, notebook, lang, links):
     links  HTML that stands below the title
     Raises PageError where the rendered page does not hold the notebook's cells as this module knows them.
     """
-    content = re.sub(r"<(style|script)\b.*?</\1>", "", content, flags=re.S)
     found = list(CELL.finditer(content))
     if [match[2] for match in found] != [cell.get("id") for cell in notebook["cells"]]:
         raise PageError("mkdocs-jupyter renders other cells than the notebook has: see CELL in docs/hooks/core/notebooks.py.")
