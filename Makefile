@@ -6,11 +6,12 @@ FROM ?= measured
 LIMIT ?= 900
 DIR ?= site
 BIN = .venv/bin
+OLDEST = 3.11.5
 export NO_MKDOCS_2_WARNING = 1
 export PYTHONUTF8 = 1
 stop = { echo "$(1)" >&2; exit 1; }
 
-.PHONY: help serve site check-site test mutate labs compare measure check-results fetch-results take-results summary propose-results publish-now offline outputs notebooks notebooks-run verify-vllm browser clean tools
+.PHONY: help serve site check-site test mutate labs compare measure check-results fetch-results take-results summary propose-results publish-now offline outputs notebooks notebooks-run verify-vllm browser lock audit clean tools
 help:       ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
 
@@ -36,6 +37,10 @@ test: .venv/test.stamp node_modules/.stamp browser   ## everything (ARGS= for py
 
 mutate: .venv/test.stamp node_modules/.stamp browser ## break each promise on purpose and see its check turn red (ARGS= names; --list)
 	@$(BIN)/python tests/mutations.py $(ARGS)
+
+audit: browser node_modules/.stamp tests/audit/node_modules/.stamp   ## Lighthouse's verdict on home, lesson and one lab, both languages: minutes, on a quiet machine (PAGES="en/lesson/ …")
+	@SITE_URL= $(BIN)/mkdocs build --quiet --strict --site-dir .cache/audit
+	@$(BIN)/python tests/audit/audit.py .cache/audit $(PAGES)
 
 labs:       ## run the labs on this machine's GPU and write examples/results (LAB=name, PYTHON= one that has torch)
 	@$(PYTHON) examples/run.py $(LAB)
@@ -85,38 +90,51 @@ notebooks-run: ## execute the labs' notebooks on this machine's GPU and put them
 verify-vllm: .venv/verify.stamp              ## check every statement about vLLM in its source (VERSION=; needs the network)
 	@$(BIN)/python tests/verify/vllm.py $(VERSION)
 
+# One version of a package for all groups and all Pythons; versions stay as they are unless an edit or UPGRADE= moves them. uv asks PIP_INDEX_URL too.
+lock: | tools                                 ## write requirements/*.txt from pyproject.toml, with hashes (UPGRADE=1: newest versions of what others bring)
+	@$(PYTHON) -m venv .cache/lock && .cache/lock/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/lock.txt \
+	  || $(call unfetched,requirements/lock.txt)
+	@for group in test site verify build pip lock; do \
+	  $(if $(PIP_INDEX_URL),UV_DEFAULT_INDEX="$(PIP_INDEX_URL)") .cache/lock/bin/uv pip compile pyproject.toml --quiet --group $$group --universal --python-version $(OLDEST) --fork-strategy fewest \
+	    --generate-hashes --annotation-style line $(if $(UPGRADE),--upgrade) --custom-compile-command "make lock" --output-file requirements/$$group.txt \
+	    $$(case $$group in site|verify) echo --constraint requirements/test.txt;; esac) || exit 1; \
+	done
+
 clean:      ## remove what was made, except .venv and node_modules
 	rm -rf site .cache .pytest_cache .hypothesis
 
 tools:
-	@command -v $(PYTHON) >/dev/null || $(call stop,There is no $(PYTHON). Install Python 3.11 or newer or name one: make PYTHON=python3.12)
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	  || $(call stop,$(PYTHON) is older than Python 3.11. Name a newer one: make PYTHON=python3.12)
+	@command -v $(PYTHON) >/dev/null || $(call stop,There is no $(PYTHON). Install Python $(OLDEST) or newer or name one: make PYTHON=python3.12)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < tuple(map(int, "$(OLDEST)".split("."))))' \
+	  || $(call stop,$(PYTHON) is older than Python $(OLDEST). Name a newer one: make PYTHON=python3.12)
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
 	  || $(call stop,$(PYTHON) cannot make virtual environments. Install its venv module (Debian: apt-get install python3-venv).)
 
+# Everything but torch is locked: a file whose hash is not in requirements/ is refused, and so is code that would be built from source, but for jieba,
+# which has no wheel and is built by a locked setuptools.
+locked = $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
+wheels = --only-binary :all: --no-binary jieba --build-constraint requirements/build.txt
+unfetched = $(call stop,pip could not install $(1). If it names a hash above$(comma) what it fetched is not what we locked: do not use it. Else check the network (or PIP_INDEX_URL) and run make again.)
+comma = ,
+
 .venv/bin/pip: | tools
 	@$(PYTHON) -m venv .venv || $(call stop,Could not create .venv here. Is this folder writable?)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip==26.3" \
-	  || $(call stop,pip could not fetch packages. Check the network (or PIP_INDEX_URL) and run make again.)
+	@$(locked) -r requirements/pip.txt || $(call unfetched,requirements/pip.txt)
 
-.venv/site.stamp: pyproject.toml | .venv/bin/pip
+.venv/site.stamp: requirements/site.txt requirements/build.txt | .venv/bin/pip
 	@echo "Installing what the site needs into .venv"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group site \
-	  || $(call stop,pip could not install the packages of pyproject.toml. Check the network and run make again.)
+	@$(locked) $(wheels) -r requirements/site.txt || $(call unfetched,requirements/site.txt)
 	@touch $@
 
 # torch first and alone: the CPU build where the package index has one (PIP_EXTRA_INDEX_URL can name such an index).
-.venv/test.stamp: pyproject.toml .venv/site.stamp
+.venv/test.stamp: pyproject.toml requirements/test.txt .venv/site.stamp
 	@echo "Installing what the tests need into .venv (torch takes a minute)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group lab \
-	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check --group test \
-	  || $(call stop,pip could not install the packages of pyproject.toml. Check the network and run make again.)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group lab || $(call unfetched,torch)
+	@$(locked) $(wheels) -r requirements/test.txt || $(call unfetched,requirements/test.txt)
 	@touch $@
 
-.venv/verify.stamp: pyproject.toml | .venv/bin/pip
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group verify \
-	  || $(call stop,pip could not install unearth. Check the network and run make again.)
+.venv/verify.stamp: requirements/verify.txt requirements/build.txt | .venv/bin/pip
+	@$(locked) $(wheels) -r requirements/verify.txt || $(call unfetched,requirements/verify.txt)
 	@touch $@
 
 node_modules/.stamp: package.json package-lock.json
@@ -125,6 +143,10 @@ node_modules/.stamp: package.json package-lock.json
 	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' \
 	  || $(call stop,Node.js is older than 20. Install Node 20 or newer and run make again.)
 	@npm ci --silent --no-fund --no-audit || $(call stop,npm could not fetch the packages of package-lock.json. Check the network and run make again.)
+	@touch $@
+
+tests/audit/node_modules/.stamp: tests/audit/package.json tests/audit/package-lock.json node_modules/.stamp
+	@cd tests/audit && npm ci --silent --no-fund --no-audit || $(call stop,npm could not fetch the packages of tests/audit/package-lock.json. Check the network and run make again.)
 	@touch $@
 
 browser: .venv/test.stamp

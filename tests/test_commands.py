@@ -21,6 +21,7 @@ def clone(tmp_path):
     top.mkdir()
     for name in ("Makefile", "pyproject.toml", "package.json", "package-lock.json"):
         shutil.copy(TOP / name, top)
+    shutil.copytree(TOP / "requirements", top / "requirements")
     (top / "examples").mkdir()
     shutil.copy(TOP / "examples/run.py", top / "examples")
     tools = tmp_path / "bin"
@@ -199,6 +200,7 @@ def test_serve_shows_both_languages_and_follows_every_kind_of_edit(tree, server)
     server.wait("en/lesson/", "Glossary")
     server.wait("zh/lesson/", "术语表")
     server.wait("", "简体中文")
+    assert "Content-Security-Policy" not in server.get("en/lesson/"), "the script that reloads a served page is an inline one"
     builds = server.log.read_text().count("Building zh")
     time.sleep(4)
     assert server.log.read_text().count("Building zh") == builds, "the server rebuilds without an edit"
