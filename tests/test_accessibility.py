@@ -134,7 +134,7 @@ def test_the_drawer_by_keyboard(page, served, lang):
     press(page, "Enter")
     sections.focus()
     press(page, "Enter", "Tab", "Tab", "Enter")
-    page.wait_for_function("!document.getElementById('__drawer').checked && !document.getElementById('__toc').checked")
+    page.wait_for_function("() => !document.getElementById('__drawer').checked && !document.getElementById('__toc').checked")
     press(page, "Tab")
     assert "#" in page.url and page.evaluate("document.activeElement.closest('article') !== null")
 
@@ -168,7 +168,7 @@ def test_what_scrolls_inside_itself_is_reached_named_and_moved_by_keyboard(page,
     assert {re.split("：|: ", name)[0] for *_, name in found} >= kinds
     page.locator("article pre > code[tabindex]").first.focus()
     assert press(page, "ArrowRight", "ArrowRight")["ring"]
-    page.wait_for_function("document.activeElement.scrollLeft > 0")
+    page.wait_for_function("() => document.activeElement.scrollLeft > 0")
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

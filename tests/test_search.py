@@ -85,7 +85,7 @@ def first_pages(page, query):
     """The pages of the first results, in order, as the search box lists them."""
     box = page.locator(".md-search__input")
     box.fill("")
-    page.wait_for_function("document.querySelectorAll('.md-search-result__item').length === 0")
+    page.wait_for_function("() => document.querySelectorAll('.md-search-result__item').length === 0")
     box.fill(query)
     page.wait_for_function("""() => document.querySelectorAll('.md-search-result__item').length
         || /no match|没有找到/i.test(document.querySelector('.md-search-result__meta').textContent)""", timeout=15000)

@@ -186,7 +186,7 @@ def test_play_goes_on_by_itself_pauses_and_does_not_talk_meanwhile(stepper):
     stepper.order.select_option("reversed")
     assert stepper.say.get_attribute("role") == "status"
     stepper.play.click()
-    stepper.page.wait_for_function("document.querySelector('.widget-stepper .status').textContent.match(/\\d+/)[0] >= 2", timeout=20_000)
+    stepper.page.wait_for_function("() => document.querySelector('.widget-stepper .status').textContent.match(/\\d+/)[0] >= 2", timeout=20_000)
     assert stepper.say.get_attribute("aria-live") == "off"
     stepper.play.click()
     assert stepper.say.get_attribute("aria-live") == "polite"
@@ -212,9 +212,9 @@ def test_a_readers_scores_run_the_same_file_after_a_click(stepper):
     assert not [url for url in stepper.page.asked if "pyodide" in url]
     field.fill("-inf, 0.5, 3，−2 1e4")
     go.click()
-    stepper.page.wait_for_function("document.querySelector('.widget-stepper select').value === 'own'", timeout=60_000)
+    stepper.page.wait_for_function("() => document.querySelector('.widget-stepper select').value === 'own'", timeout=60_000)
     assert [url for url in stepper.page.asked if url.endswith("/examples/online_softmax.py")]
-    stepper.page.wait_for_function("!document.querySelector('.widget-stepper .own button').disabled")
+    stepper.page.wait_for_function("() => !document.querySelector('.widget-stepper .own button').disabled")
     assert "Python 3." in told.inner_text()
     q, K, V = online_trace.problem(lesson, [float("-inf"), 0.5, 3.0, -2.0, 1e4])
     for width in range(1, 6):
@@ -224,7 +224,7 @@ def test_a_readers_scores_run_the_same_file_after_a_click(stepper):
         assert re.findall(r"-?\d+\.\d+", box.locator(".result").inner_text()) == expected
     field.fill("-inf, -inf")
     field.press("Enter")
-    stepper.page.wait_for_function("document.querySelectorAll('.widget-stepper .keys span').length === 2", timeout=60_000)
+    stepper.page.wait_for_function("() => document.querySelectorAll('.widget-stepper .keys span').length === 2", timeout=60_000)
     stepper.end.click()
     assert "0.000000, 0.000000" in box.locator(".result").inner_text()
 

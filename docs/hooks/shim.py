@@ -37,6 +37,7 @@ state = {}
 
 def on_startup(command, dirty):
     state["command"] = command
+    os.environ.setdefault("SOURCE_DATE_EPOCH", _commit_date())
 
 
 def on_config(config):
@@ -138,17 +139,29 @@ def on_page_context(context, page, config, nav):
 
 
 def on_post_page(output, page, config):
-    if config.extra["lang"] == "root":
-        return output
+    core = state["core"]
     try:
+        core["policy"].refuse(page.content or "", pathlib.Path(page.file.abs_src_path).read_text("utf-8-sig"))
         if getattr(page, "notebook", None):
-            output = state["core"]["notebooks"].place(output, page.blocks)
-        return state["core"]["html"].controls(output, config.extra["lang"])
-    except state["core"]["errors"].PageError as error:
+            output = core["notebooks"].place(output, page.blocks)
+        if config.extra["lang"] != "root":
+            output = core["html"].controls(output, config.extra["lang"])
+        return _with_policy(output)
+    except core["errors"].PageError as error:
         raise _located(error, page) from None
 
 
+def on_post_template(output_content, template_name, config):
+    return _with_policy(output_content) if template_name.endswith(".html") else output_content
+
+
 def on_env(env, config, files):
+    for path in sorted((TOP / "docs/theme").rglob("*.html")):
+        text = path.read_text("utf-8")
+        try:
+            state["core"]["policy"].refuse(text, text)
+        except state["core"]["errors"].PageError as error:
+            raise PluginError(f"{path.relative_to(TOP).as_posix()}{f':{error.line}' if error.line else ''}: {error}") from None
     env.globals["site_root"] = _site_root(config)
     env.filters["path_of"] = lambda url: urlsplit(url).path or "/"
     return env
@@ -196,6 +209,21 @@ def _stale(notebook, page):
     return notebook["metadata"].get("measured", {}).get("sha256") != digest
 
 
+def _commit_date():
+    """Seconds of the commit that is built, so that a commit gives the same bytes whenever it is built; outside of git the first day of zip archives."""
+    if (TOP / ".git").exists() and shutil.which("git"):
+        done = subprocess.run(["git", "-C", str(TOP), "log", "-1", "--no-show-signature", "--format=%ct"], capture_output=True, text=True)
+        if done.returncode == 0 and done.stdout.strip().isdigit():
+            return done.stdout.strip()
+    log.info("No commit to date this build by: its date is 1980-01-01.")
+    return "315532800"
+
+
+def _with_policy(page):
+    """Not while serving: MkDocs then adds an inline script of its own that reloads the page."""
+    return page if state.get("command") == "serve" else state["core"]["policy"].put(page)
+
+
 def _fresh_core():
     """Import core/ again, so that an edit shows in the next build; no .pyc, whose time stamp could hide an edit."""
     sys.dont_write_bytecode = True
@@ -205,7 +233,7 @@ def _fresh_core():
         del sys.modules[name]
     import importlib
 
-    state["core"] = {name: importlib.import_module(f"core.{name}") for name in ["errors", "archive", "sections", "results", "evidence", "widgets", "placeholders", "tex", "charts", "drawings", "glossary", "html", "notebooks", "search"]}
+    state["core"] = {name: importlib.import_module(f"core.{name}") for name in ["errors", "archive", "sections", "results", "evidence", "widgets", "placeholders", "tex", "charts", "drawings", "glossary", "html", "policy", "notebooks", "search"]}
     return state["core"]
 
 

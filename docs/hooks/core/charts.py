@@ -29,7 +29,7 @@ def _line(key, labels, unit):
     plt = _pyplot()
     rows = json.loads(key)
     (_, x_label), *curves = labels
-    with warnings.catch_warnings(), plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": "chart", "font.size": 11}):
+    with warnings.catch_warnings(), plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": "chart", "font.sans-serif": ["DejaVu Sans"], "font.size": 11}):
         warnings.simplefilter("ignore", UserWarning)   # the label's glyphs are the browser's business
         figure, axes = plt.subplots(figsize=(6.2, 3.7))
         for n, (colour, (_, label)) in enumerate(zip(SERIES, curves)):
@@ -66,7 +66,7 @@ def roofline(rows, labels, values):
 def _roofline(key, labels, copy_gbps, matmul_tflops):
     plt = _pyplot()
     points = json.loads(key)
-    with warnings.catch_warnings(), plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": "chart", "font.size": 11}):
+    with warnings.catch_warnings(), plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": "chart", "font.sans-serif": ["DejaVu Sans"], "font.size": 11}):
         warnings.simplefilter("ignore", UserWarning)
         figure, axes = plt.subplots(figsize=(6.2, 4.2))
         low, high = min(p[1] for p in points) / 2, max(p[1] for p in points) * 2
