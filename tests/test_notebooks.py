@@ -433,7 +433,7 @@ def test_on_a_phone_and_on_a_desk(chromium, served, committed, lang):
     cells = [cell for cell in committed["flash_backward", lang]["cells"] if cell["cell_type"] == "code"]
     buttons = "[...document.querySelectorAll('article .highlight')].map((e) => e.querySelectorAll('.md-code__button, clipboard-copy').length)"
     counts = [number for cell in cells for number in [1] + [0] * len(cell["outputs"])]
-    page.wait_for_function(f"{buttons}.reduce((a, b) => a + b) >= {len(cells)}")
+    page.wait_for_function(f"() => {buttons}.reduce((a, b) => a + b) >= {len(cells)}")
     assert page.evaluate(buttons) == counts
     page.locator("article .highlight .md-code__button").first.click()
     assert page.evaluate("navigator.clipboard.readText()").strip() == notebooks.text_of(cells[0])
