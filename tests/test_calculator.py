@@ -346,7 +346,7 @@ def test_typing_changes_everything_and_the_address(calculating):
     expected = memory.naive_bytes(1, 28, 4, 8192, 128, 2, True), memory.flash_bytes(1, 28, 4, 8192, 128, 2, 128)
     assert all(f"{size:,}" in cell for size, cell in zip(expected, calculating.row(0, calculating.text["predicted"])))
     assert calculating.query() == {"B": "1", "H": "28", "Hkv": "4", "S": "8192", "d": "128", "dtype": "bf16", "gpu": "rtx-4090", "reserve": "2", "causal": "1"}
-    calculating.page.wait_for_function("document.querySelector('.widget-calculator .announced').textContent.includes('GiB')", timeout=10_000)
+    calculating.page.wait_for_function("() => document.querySelector('.widget-calculator .announced').textContent.includes('GiB')", timeout=10_000)
     assert calculating.box.locator(".announced").get_attribute("role") == "status"
     calculating.field("S").fill("８１９２")   # as a Chinese input method writes it
     assert all(f"{size:,}" in cell for size, cell in zip(expected, calculating.row(0, calculating.text["predicted"])))
