@@ -22,7 +22,7 @@ def test_the_same_navigation():
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("what", ["headings", "code", "links", "placeholders", "tables", "containers", "formulas"])
+@pytest.mark.parametrize("what", ["headings", "code", "links", "placeholders", "tables", "containers", "formulas", "blocks"])
 def test_the_same(name, what):
     en, zh = (skeleton(TOP / "docs" / lang / name)[what] for lang in ("en", "zh"))
     for i, (a, b) in enumerate(zip(en, zh)):
@@ -101,6 +101,7 @@ def skeleton(path):
         "tables": [line.count("|") for line in lines if line.lstrip().startswith("|")],
         "containers": [(len(m[1]), m[2], m[3]) for line in lines if (m := re.match(r"( *)(!!!|\?\?\?\+?|===) ?([a-z]*)", line))],
         "formulas": [_wordless(f) for f in re.findall(r"\$\$.*?\$\$|\$[^$\n]+\$", re.sub(r"`[^`]*`", "", text), re.S)],
+        "blocks": [(part.split(" }", 1)[0], len(re.findall(r"\n\s*\n(?=\s*\S)", part))) for part in re.split(r"(?m)^#{1,6} .*?\{ #", "\n" + text)],
     }
 
 
