@@ -104,6 +104,13 @@ MUTATIONS = {
     "budget-cut": (S, "num_new_tokens = min(num_new_tokens, token_budget)", "num_new_tokens = request.num_tokens"),
     "running-first": (S, "req_index < len(self.running) and token_budget > 0", "token_budget > 0"),
     "torch": ("requirements/cuda.txt", "2.11.0", "2.12.0"),
+    "dcp-flag": (A, '"--decode-context-parallel-size", "-dcp"', '"--decode-context-parallel-size"'),
+    "dcp-ranks": (statements.PARALLEL, "tp % dcp != 0", "tp * pcp % dcp != 0"),
+    "dcp-queries": (F, "get_dcp_group().all_gather(query, dim=1)", "query"),
+    "dcp-merge": (F, "query_attn_out, query_lse)", "query_attn_out)"),
+    "pcp-flag": (A, '"--prefill-context-parallel-size", "-pcp"', '"--prefill-context-parallel"'),
+    "pcp-support": (statements.BACKEND, "supports_pcp: bool = True", "supports_pcp: bool = False"),
+    "pcp-refused": (statements.BACKEND, "use_pcp and not cls.supports_pcp()", "use_pcp"),
     "cudnn-off": (C, "enable_cudnn_sdp(False)", "enable_cudnn_sdp(True)"),
 }
 

@@ -44,11 +44,13 @@ class Statement(NamedTuple):
 
 ARGS = "vllm/engine/arg_utils.py"
 ATTENTION = "vllm/model_executor/layers/attention/attention.py"
+BACKEND = "vllm/v1/attention/backend.py"
 CONFIG = "vllm/config/attention.py"
 CUDA = "vllm/platforms/cuda.py"
 FA = "vllm/v1/attention/backends/flash_attn.py"
 FA_UTILS = "vllm/v1/attention/backends/fa_utils.py"
 INTERFACE = "vllm/vllm_flash_attn/flash_attn_interface.py"
+PARALLEL = "vllm/config/parallel.py"
 QWEN2 = "vllm/model_executor/models/qwen2.py"
 REGISTRY = "vllm/v1/attention/backends/registry.py"
 SCHEDULER = "vllm/v1/core/sched/scheduler.py"
@@ -695,4 +697,44 @@ STATEMENTS = [
         "Loading the CUDA platform switches cuDNN's SDPA kernel off in the process.",
         "加载 CUDA 平台时会在进程内关闭 cuDNN 的 SDPA kernel。",
         code(CUDA, "", "torch.backends.cuda.enable_cudnn_sdp(False)")),
+
+    # Context parallelism: one sequence on several GPUs.
+    Statement(
+        "dcp-flag", "context",
+        "Decode context parallelism is `--decode-context-parallel-size`, short `-dcp`.",
+        "解码阶段的上下文并行参数是 `--decode-context-parallel-size`，简写 `-dcp`。",
+        flags(ARGS, "EngineArgs.add_cli_args", "--decode-context-parallel-size"), ["--decode-context-parallel-size", "-dcp"]),
+    Statement(
+        "dcp-ranks", "context",
+        "It takes no GPUs of its own: it reuses those of tensor parallelism, whose number it must divide (without prefill context parallelism).",
+        "它不另占 GPU，而是复用张量并行的 GPU，并且必须整除张量并行的规模（未启用预填充上下文并行时）。",
+        raises(PARALLEL, "ParallelConfig._validate_parallel_config", " must be divisible by dcp_size="),
+        {"when": ["pcp == 1", "tp % dcp != 0"], "raises": "ValueError"}),
+    Statement(
+        "dcp-queries", "context",
+        "In FLASH_ATTN the keys stay where they are: the ranks gather the queries, and each attends to its part of the cache.",
+        "在 FLASH_ATTN 里 key 留在原处：各 rank 收集 query，再各自对自己那部分缓存做注意力。",
+        code(FA, "FlashAttentionImpl._forward_with_dcp", "query_across_dcp = get_dcp_group().all_gather(query, dim=1)")),
+    Statement(
+        "dcp-merge", "context",
+        "The parts are combined by their LSE across the ranks, then merged with attention over the new tokens.",
+        "各部分先按 LSE 跨 rank 合并，再与对新 token 的注意力合并。",
+        code(FA, "FlashAttentionImpl._forward_with_dcp",
+             "self.dcp_combine(context_attn_out, context_lse.transpose(0, 1), get_dcp_group(), return_lse=True)",
+             "merge_attn_states(output, context_attn_out_cor, context_lse_cor, query_attn_out, query_lse)")),
+    Statement(
+        "pcp-flag", "context",
+        "Prefill context parallelism is `--prefill-context-parallel-size`, short `-pcp`.",
+        "预填充阶段的上下文并行参数是 `--prefill-context-parallel-size`，简写 `-pcp`。",
+        flags(ARGS, "EngineArgs.add_cli_args", "--prefill-context-parallel-size"), ["--prefill-context-parallel-size", "-pcp"]),
+    Statement(
+        "pcp-support", "context",
+        "An attention implementation does not support prefill context parallelism unless it says so; the base class of MLA says so.",
+        "注意力实现默认不支持预填充上下文并行，除非自己声明；MLA 的基类做了声明。",
+        every(value(BACKEND, "AttentionImplBase.supports_pcp"), value(BACKEND, "MLAAttentionImpl.supports_pcp")), [False, True]),
+    Statement(
+        "pcp-refused", "context",
+        "A backend without that support is refused when prefill context parallelism is on.",
+        "启用预填充上下文并行时，不支持它的后端会被拒绝。",
+        code(BACKEND, "AttentionBackend.validate_configuration", "use_pcp and not cls.supports_pcp()")),
 ]
