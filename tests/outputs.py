@@ -14,6 +14,7 @@ COMMANDS = {
     "exp2_polynomial.txt": ["exp2_polynomial.py"],
     "flash_vs_naive_memory-predict.txt": ["flash_vs_naive_memory.py", "--predict", "--gib", "24"],
     "flash_backward-predict.txt": ["flash_backward.py", "--predict", "--gib", "24"],
+    "ring_attention-predict.txt": ["ring_attention.py", "--predict"],
     **{f"pitfalls-{path.stem}.txt": [f"pitfalls/{path.name}"] for path in sorted((EXAMPLES / "pitfalls").glob("*.py"))},
 }
 

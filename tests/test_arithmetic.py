@@ -10,6 +10,7 @@ import re
 import flash_vs_naive_memory as lab
 import io_counter
 import pytest
+import ring_attention as ring
 
 DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
 
@@ -19,6 +20,8 @@ H, H_KV, D, E = 28, 4, 128, 2                   # Qwen2.5-7B: query heads, KV he
 LAYERS, HIDDEN, FFN = 28, 3584, 18944
 RTX_4090 = {"flops": 165.2e12, "bytes": 1008e9}  # NVIDIA's Ada whitepaper: dense bf16 with fp32 accumulation, memory bandwidth
 H200 = {"flops": 989e12, "bytes": 4.8e12}
+H200_NVLINK = 900e9 / 2                         # bytes/s each way; the data sheet gives both directions together
+PCIE_4 = 16e9 * 16 * 128 / 130 / 8              # bytes/s each way: 16 GT/s, 16 lanes, 128b/130b coding
 
 
 def products(S, heads=H):
@@ -248,6 +251,23 @@ FIGURES = [  # (figure as written, expression in its unit, page)
     ("25 %", 100 / (512 / 128), "roofline"),
     ("3 %", 100 / (4096 / 128), "roofline"),
     ("1.6 %", 100 * (math.exp(2**-6) - 1), "measured"),
+    ("75 %", ring.work_pct(524288, 2, 1, (True, "contiguous")), "ring"),
+    ("1.33", 100 / ring.work_pct(524288, 2, 1, (True, "contiguous")), "ring"),
+    ("512 MiB", ring.pass_bytes(1, H_KV, 524288, D, 2) / MIB, "ring"),
+    ("53 %", 100 * ring.ring_bytes(1, H, H_KV, 131072, D, 4) / ring.one_gpu_bytes(1, H, H_KV, 131072, D), "ring"),
+    ("9", ring.largest_S(139.8 * GIB, lambda S: ring.one_gpu_bytes(1, H, H_KV, S, D)) / 1e6, "ring"),
+    ("28", products(ring.largest_S(139.8 * GIB, lambda S: ring.one_gpu_bytes(1, H, H_KV, S, D))) / 2 / 350e12 / 60, "ring"),
+    ("450", H200_NVLINK / GB, "ring"),
+    ("450", H200_NVLINK / GB, "glossary"),
+    ("50", 400 / 8, "ring"),
+    ("12.5", 100 / 8, "ring"),
+    ("31.5", PCIE_4 / GB, "ring"),
+    *((str(ring.least_shard(flops, link, group, causal)), math.ceil((1 + causal) * flops / group / link), "ring")
+      for flops, link in ((350e12, H200_NVLINK), (350e12, 50e9), (350e12, 12.5e9), (165.2e12, 31.5e9)) for group, causal in ((7, False), (7, True), (1, False))),
+    ("23.4 %", ring.work_pct(131072, 8, 7, (True, "contiguous")), "ring"),
+    ("12.5 %", 100 / 8, "ring"),
+    ("4.3", 100 / ring.work_pct(131072, 8, 7, (True, "contiguous")), "ring"),
+    ("3000", 1000 * round(2 * ring.least_shard(165.2e12, 31.5e9, 7, True) / 1000), "ring"),
 ]
 
 
@@ -271,6 +291,7 @@ def test_figure_stands_on_the_page(figure, value, page, lang):
 QUOTED = {  # from a data sheet, a paper or PyTorch's rules; test_vllm_page and test_claims hold those that need more
     "data sheets": {"4.8 TB/s", "1008 GB/s", "989 TFLOP/s", "165.2 TFLOP/s", "330 TFLOP/s"},
     "papers, whose place the page names": {"106.6 µs", "2664 µs", "4592 µs", "740 TFLOP/s", "1613 TFLOP/s", "570 TFLOP/s", "661 TFLOP/s", "840 TFLOP/s"},
+    "speeds that a bound on paper takes, in docs/*/ring.md": {"350 TFLOP/s", "900 GB/s"},
     "the method, in docs/*/measured.md": {"0.06 ms", "0.1 ms", "100 ms"},
     "the ceiling of matmul, rounded up; test_claims": {"800 TFLOP/s"},
 }

@@ -392,3 +392,70 @@ def test_gqa_is_what_ends_in_the_math_path():
 def test_a_boolean_mask_becomes_two_bytes_a_position_for_all_heads():
     found = case("boolean mask")
     assert all(found[column] * found["heads"] == pytest.approx(2, abs=0.01) for column in ("score_bytes", "no_cudnn_score_bytes"))
+
+
+# Beyond one GPU: docs/*/ring.md
+
+def grid(causal, sharding, column):
+    """{S: cell} of the ring in one mode."""
+    return {row["S"]: row[column] for row in rows("ring_attention", part="grid", causal=causal, sharding=sharding)}
+
+
+FULL, CONTIGUOUS, ZIGZAG = (False, "contiguous"), (True, "contiguous"), (True, "zigzag")
+
+
+def test_ring_was_measured_on_two_gpus_joined_by_18_nvlinks():
+    found = result("ring_attention")["values"]
+    assert (found["gpus"], found["link"], found["longest_S"], found["cap_gib"]) == (2, "NV18", 524288, 2)
+    assert {row["samples"] for row in rows("ring_attention", part="grid", S=524288)} == {2}
+
+
+def test_ring_contiguous_runs_leave_the_first_gpu_waiting_and_zigzag_does_not():
+    first, last = (grid(*CONTIGUOUS, column) for column in ("rank0_ms", "last_rank_ms"))
+    assert all(0.33 < first[S] / last[S] < 0.4 for S in first)
+    first, last = (grid(*ZIGZAG, column) for column in ("rank0_ms", "last_rank_ms"))
+    assert all(0.93 < first[S] / last[S] < 1.07 for S in first)
+    contiguous, zigzag = grid(*CONTIGUOUS, "speedup"), grid(*ZIGZAG, "speedup")
+    assert all(zigzag[S] > 1.25 * contiguous[S] for S in zigzag)
+    assert contiguous[524288] > 1.33 and zigzag[524288] > 2                              # one GPU slows down there, see below
+
+
+def test_ring_speed_without_a_mask():
+    speedup, tflops = grid(*FULL, "speedup"), grid(*FULL, "single_tflops")
+    assert all(speedup[S] < 1.9 for S in (16384, 32768, 65536)) and all(1.85 < speedup[S] < 2.1 for S in (131072, 262144, 524288))
+    assert sum(factor > 2 for factor in speedup.values()) == 1 and speedup[524288] > 2
+    assert tflops[524288] < 0.95 * tflops[65536] and 330 < tflops[524288] < 370          # "about 350 TFLOP/s"
+
+
+def test_ring_transfer_is_nowhere_to_be_seen_at_length():
+    ms, transfer = grid(*FULL, "ms"), grid(*FULL, "transfer_ms")
+    assert transfer[524288] < 0.001 * ms[524288] and transfer[32768] < 0.01 * ms[32768]
+
+
+def test_ring_memory_two_gpus_need_more_than_one_each_and_head_by_head_less():
+    peak, single = grid(*FULL, "peak_mib"), grid(*FULL, "single_peak_mib")
+    assert all(1 < peak[S] / single[S] < 1.01 for S in peak)
+    by_head = {row["S"]: row for row in rows("ring_attention", part="by_head")}
+    slower = {S: by_head[S]["ms"] / grid(*ZIGZAG, "ms")[S] for S in by_head}
+    assert all(factor > 1.02 for factor in slower.values()) and slower[16384] == max(slower.values()) > 1.15
+    assert all(row["peak_mib"] < 0.7 * single[S] for S, row in by_head.items())
+    found = result("ring_attention")["values"]
+    assert found["cap_ring_fit_S"] < found["cap_one_gpu_fit_S"] < found["cap_one_gpu_fail_S"] < found["cap_by_head_fit_S"]
+
+
+def test_ring_link_and_what_hides():
+    gbps = {row["message_mib"]: row["gbps"] for row in rows("ring_attention", part="link")}
+    assert 5.5 < gbps[512] / gbps[1] < 6.5
+    overlap = rows("ring_attention", part="overlap")
+    assert len(overlap) == 8 and sum(row["hidden_pct"] >= 50 for row in overlap) == 6 and all(row["hidden_pct"] < 100 for row in overlap)
+    assert [row["ms"] > row["serial_ms"] for row in overlap].count(True) == 1
+    assert all(abs(row["serial_ms"] / (row["compute_ms"] + row["transfer_ms"]) - 1) < 0.02 for row in overlap)
+    share = {row["S"]: row["transfer_ms"] / row["compute_ms"] for row in overlap if row["kv_heads"] == 4}
+    assert max(share.values()) == share[4096] < 0.07 and share[32768] < 0.01
+
+
+def test_ring_context_parallel_is_as_fast_and_takes_more_memory():
+    for cp in rows("ring_attention", part="context_parallel"):
+        own = row("ring_attention", part="grid", S=cp["S"], causal=cp["causal"], sharding=cp["sharding"])
+        assert cp["p10_ms"] <= own["p90_ms"] and own["p10_ms"] <= cp["p90_ms"], cp["S"]
+        assert cp["peak_mib"] > 2.2 * own["single_peak_mib"] and cp["kernel"] == own["kernel"]
