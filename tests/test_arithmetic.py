@@ -266,6 +266,7 @@ FIGURES = [  # (figure as written, expression in its unit, page)
       for flops, link in ((350e12, H200_NVLINK), (350e12, 50e9), (350e12, 12.5e9), (165.2e12, 31.5e9)) for group, causal in ((7, False), (7, True), (1, False))),
     ("23.4 %", ring.work_pct(131072, 8, 7, (True, "contiguous")), "ring"),
     ("12.5 %", 100 / 8, "ring"),
+    ("0.234", ring.work_pct(131072, 8, 7, (True, "contiguous")) / 100, "ring"),
     ("4.3", 100 / ring.work_pct(131072, 8, 7, (True, "contiguous")), "ring"),
     ("3000", 1000 * round(2 * ring.least_shard(165.2e12, 31.5e9, 7, True) / 1000), "ring"),
 ]

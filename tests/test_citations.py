@@ -47,7 +47,7 @@ EVERYWHERE = {"2 bytes", "4 bytes", "24 bytes", "2 字节", "4 字节", "24 字�
 PLAIN = {  # page: figures that are neither measured nor computed nor quoted, and why
     "backward": {"2 倍": "four products over two, in English words"},
     "decode": {"40 times": "a question's choice", "2 倍": "the same", "7 倍": "the same", "40 倍": "the same", "80 %": "PyTorch's rule, in kv_splits of the lab", "100 %": "of a copy", "20 %": "an example of a bad report"},
-    "glossary": {"1 MiB": "a definition", "1 MB": "a definition", "1 GiB": "a definition", "1 GB": "a definition"},
+    "glossary": {"900 GB/s": "data sheet of the H200, both directions", "1 MiB": "a definition", "1 MB": "a definition", "1 GiB": "a definition", "1 GB": "a definition"},
     "interview": {"70 GiB": "vLLM's rule, in the evidence"},
     "lesson": {
         "4 GB": "what the lab asks for", "0.60": "an example of a price", "2 MiB": "a step of PyTorch's allocator", "1e-15": "a bound in a test", "1e-12": "a bound in a test",
@@ -56,6 +56,10 @@ PLAIN = {  # page: figures that are neither measured nor computed nor quoted, an
     "measured": {
         "0.1 ms": "the method", "100 ms": "the method", "0.06 ms": "a question's kernel", "10 %": "a percentile", "90 %": "a percentile", "44 %": "an example of a bad report",
         "4 GiB": "the copy", "5 %": "the rule of compare.py",
+    },
+    "ring": {
+        "1 MiB": "a size of message", "7 %": "test_claims", "1 %": "test_claims", "100 %": "of the passes alone", "350 TFLOP/s": "about what was measured; test_claims",
+        "900 GB/s": "data sheet of the H200, both directions", "4.0": "PCIe's version", "4 倍": "a question's figure", "8 倍": "the ideal of eight GPUs",
     },
     "roofline": {"5 %": "what the lab calls leaving the floor, and test_claims", "32 times": "two sizes of M", "32 倍": "the same", "800 TFLOP/s": "the measured ceiling, rounded; test_claims", "330 TFLOP/s": "a question's profile"},
     "versions": {"1.0e-4": "test_exp2_polynomial"},

@@ -157,16 +157,16 @@ ART = [
 ]
 EXEMPT = {  # why: words
     "a reader who knows Python and PyTorch knows them": """autograd; batch; boolean; bug; CPU; CUDA; default; docstring; dropout; dtype; except; exp; exp2; float32; forward; GPU; issue; JSON; ln; log;
-        logits; loss; None; profile; Python; PyTorch; README; return; self; shell; softmax; token; torch; traceback; True; wheel; out of memory""",
-    "makers, cards, systems, programs": """Ada; AMD; Blackwell; GDDR6X; GPT; HBM3e; Hopper; Linux; NVIDIA; nvidia-smi; ROCm; RTX; vLLM; Windows; WSL; flash-attn; flash-attention; GitHub""",
+        logits; loss; None; profile; Python; PyTorch; README; return; self; shell; softmax; token; torch; traceback; True; wheel; mod; socket; stream; Transformer; out of memory""",
+    "makers, cards, systems, programs": """Ada; AMD; Blackwell; GDDR6X; GPT; HBM3e; Hopper; Linux; Llama; NVIDIA; nvidia-smi; PCIe; InfiniBand; NDR; Megatron-LM; DeepSpeed-Ulysses; Striped; ROCm; RTX; vLLM; Windows; WSL; flash-attn; flash-attention; GitHub""",
     "what this site is built with": "root; py; pull; request; pull request; JavaScript; Jupyter; notebook; Colab",
-    "papers, people and their words": """Algorithm; arXiv; ACM; Communications; Dao; Dong; Fig; Gimelshein; Kwon; Milakov; NeurIPS; Patterson; Rabe; Saha; Shah; Staats;
+    "papers, people and their words": """Algorithm; arXiv; ACM; Communications; Dao; Dong; Fig; Gimelshein; Kwon; Milakov; NeurIPS; Abbeel; Liu; Zaharia; Patterson; Rabe; Saha; Shah; Staats;
         Waterman; Williams; Ye; Frobenius; Feeds; Speeds; RMSE""",
-    "units": "GB; GFLOP; GiB; KiB; MFLOP; ms; PFLOP; TB; TFLOP",
+    "units": "GB; Gbit; GT; GFLOP; GiB; KiB; MFLOP; ms; PFLOP; TB; TFLOP",
     "the lesson's notation": "Br; Bc; dk; do; dp; dq; ds; dv; qk; rowsum; Sd",
     "names that a program or a table on the page prints": """allocated; correction; d 320; efficient; enabled; flash; grouped; keys as given; k and v at work; largest first; layer; largest; first; output; part; parts;
         reduction; repeat; rows; scale; single; memory-efficient; reserved; requested and allocated bytes; FLASHINFER; TURBOQUANT; FlashAttentionImpl""",
-    "explained in the sentence that uses it": "block mask; sliding window; Accelerator; scores and probabilities",
+    "explained in the sentence that uses it": "all-to-all; block mask; sliding window; Accelerator; scores and probabilities",
     "what Colab's menus say": "File; Upload; Runtime; runtime; Change; type",
     "stress, no term": "so far; asked for; which numbers meet when; takes part; is padding",
     "English inside a Chinese page's quotation or name": "and; as; for; given; of; the; below",
