@@ -26,6 +26,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parents[1]
 EXAMPLES = TOP / "examples"
 EVIDENCE = TOP / "docs" / "evidence"
+QUIZ = TOP / "docs" / "quiz"
 KATEX = TOP / "node_modules" / "katex"
 PYODIDE = TOP / "node_modules" / "pyodide"
 CACHE = TOP / ".cache" / "snippets"
@@ -90,6 +91,7 @@ def on_page_markdown(markdown, page, config, files):
             lang, _root(page), {path.relative_to(EXAMPLES).as_posix(): path.read_bytes().decode("utf-8") for path in EXAMPLES.rglob("*.py")},
             sum((PYODIDE / name).stat().st_size for name in ("pyodide.asm.wasm", "python_stdlib.zip")), _render,
             {"results": state["results"], "short_kernel": core["placeholders"].short_kernel},
+            page.file.src_uri, {path.name: path.read_text("utf-8") for path in (TOP / "docs" / lang).glob("*.md")}, {path.stem: path.read_text("utf-8") for path in QUIZ.glob("*.yml")},
         ),
     )
     page.first_line = _first_line(page.file.abs_src_path, markdown)

@@ -72,6 +72,8 @@ class Page:
         self.charts, self.drawing, self.evidence, self.context = charts, drawing, evidence or {}, context
         self.words, self.said = WORDS[lang], SAID[lang]
         self.figures, self.used = [], []
+        if context is not None:
+            context.measured = lambda text: CANDIDATE.sub(lambda m: self._value(m, False), text)
 
     def expand(self, markdown, first_line=1):
         """Return the Markdown with every placeholder replaced; figures wait in `self.figures` for `place_figures`."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from . import calculator as numbers
 from . import online_trace
+from . import quiz as quizzes
 from .errors import PageError
 
 
@@ -23,6 +24,10 @@ class Context:
     python    bytes that the first run of Python fetches, as they lie on disk
     tex       function (list of (tex, display)) → list of {"html": …} or {"error": …}
     extra     whatever a single widget needs more: "results" as results.load gives them, "short_kernel" as in placeholders.py
+    page      name of this page, e.g. "lesson.md"
+    pages     {name: Markdown} of this language's pages, where links lead
+    quizzes   {name: text} of docs/quiz/*.yml
+    measured  function (text) → the text with its placeholders of measured numbers filled in
     """
 
     lang: str
@@ -31,6 +36,10 @@ class Context:
     python: int = 0
     tex: object = None
     extra: dict = field(default_factory=dict)
+    page: str = ""
+    pages: dict = field(default_factory=dict)
+    quizzes: dict = field(default_factory=dict)
+    measured: object = None
 
 
 def render(name, options, context):
@@ -212,4 +221,10 @@ def calculator(options, context):
     )
 
 
-RENDERERS = {"run": (run, ["file"]), "stepper": (stepper, ["file"]), "exercise": (exercise, ["name"]), "progress": (progress, []), "calculator": (calculator, [])}
+def quiz(options, context):
+    """The questions of docs/quiz/<name>.yml; js/site.js fetches the script when the reader comes near (`data-near`)."""
+    name = options["name"]
+    return f'<div class="widget widget-quiz" data-widget="quiz" data-quiz="{html.escape(name, quote=True)}" data-near data-search-exclude>{quizzes.render(name, context)}</div>'
+
+
+RENDERERS = {"run": (run, ["file"]), "stepper": (stepper, ["file"]), "exercise": (exercise, ["name"]), "progress": (progress, []), "calculator": (calculator, []), "quiz": (quiz, ["name"])}

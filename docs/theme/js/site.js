@@ -110,7 +110,9 @@ document.addEventListener("DOMContentLoaded", () => {
   copy();
 });
 
-// Each widget brings its own module; a page without widgets loads none.
+// Each widget brings its own module; a page without widgets loads none. One far down the page (`data-near`) waits until the reader comes near.
+const bring = (element) => import(new URL(`./${element.dataset.widget}.js`, import.meta.url)).then((module) => module.default(element));
+const near = new IntersectionObserver((entries) => entries.filter((entry) => entry.isIntersecting).forEach(({ target }) => { near.unobserve(target); bring(target); }), { rootMargin: "100% 0px" });
 for (const element of document.querySelectorAll("[data-widget]")) {
-  import(new URL(`./${element.dataset.widget}.js`, import.meta.url)).then((module) => module.default(element));
+  if ("near" in element.dataset) near.observe(element); else bring(element);
 }
