@@ -77,11 +77,17 @@ def test_bold_does_not_end_in_full_width_punctuation(name):
 def test_chinese_typography(name):
     """Spaces between Chinese and Latin or digits, full-width punctuation in Chinese sentences."""
     for line in prose(TOP / "docs" / "zh" / name):
-        plain = re.sub(r"`[^`]*`|\$[^$]*\$|\{\{.*?\}\}|\{ ?[#.:][^}]*\}|\]\([^)]*\)|<[^>]*>|\*", "", line)
-        tight = re.search(r"[\u4e00-\u9fff][A-Za-z0-9]|[A-Za-z0-9%][\u4e00-\u9fff]", plain)
-        assert not tight, f"zh/{name}: a space belongs between '{tight and tight[0]}' in: {line}"
-        half = re.search(r"[\u4e00-\u9fff][,;:!?]|[,;!?][\u4e00-\u9fff]", plain)
-        assert not half, f"zh/{name}: full-width punctuation at '{half and half[0]}' in: {line}"
+        assert not (fault := chinese_fault(line)), f"zh/{name}: {fault} in: {line}"
+
+
+def chinese_fault(line):
+    """What a line of Chinese does against the rules of spacing and punctuation, or None."""
+    plain = re.sub(r"`[^`]*`|\$[^$]*\$|\{\{.*?\}\}|\{ ?[#.:][^}]*\}|\]\([^)]*\)|<[^>]*>|\*", "", line)
+    if tight := re.search(r"[\u4e00-\u9fff][A-Za-z0-9]|[A-Za-z0-9%][\u4e00-\u9fff]", plain):
+        return f"a space belongs between '{tight[0]}'"
+    if half := re.search(r"[\u4e00-\u9fff][,;:!?]|[,;!?][\u4e00-\u9fff]", plain):
+        return f"full-width punctuation at '{half[0]}'"
+    return None
 
 
 def prose(path):

@@ -7,7 +7,7 @@ const WORDS = {
   en: {
     check: "Check", next: "Next", back: "Back", end: "To the result", restart: "Start again", wrongs: "Repeat what was wrong", other: "Other numbers",
     at: (n, all) => `Question ${n} of ${all}`, score: (right, done) => `${right} of ${done} right`, result: "Result",
-    right: "Right.", wrong: "Wrong.", rightIs: "Right is:", choose: "Choose an answer first.", stop: ".",
+    colon: ": ", right: "Right.", wrong: "Wrong.", rightIs: (text) => `The right answer: ${text}`, choose: "Choose an answer first.", space: " ",
     number: (unit) => `Your answer${unit ? ` in ${unit}` : ""}`, within: (pct) => `Accepted within ${pct} %. `,
     sizes: "Another unit may stand behind it: bytes, KiB, MiB, GiB, MB, GB.", times: "Another unit may stand behind it: s, ms, µs.",
     unread: (text, unit) => `“${text}” cannot be read. Write a number, such as 1,904 or 1.9e3${unit ? `, and if you like a unit: 1904 ${unit}` : ""}.`,
@@ -17,7 +17,7 @@ const WORDS = {
   zh: {
     check: "检查", next: "下一题", back: "上一题", end: "看结果", restart: "重新开始", wrongs: "重做错题", other: "换一组数",
     at: (n, all) => `第 ${n} 题，共 ${all} 题`, score: (right, done) => `已答 ${done} 题，对 ${right} 题`, result: "结果",
-    right: "正确。", wrong: "错误。", rightIs: "正确的是：", choose: "请先选一个答案。", stop: "。",
+    colon: "：", right: "正确。", wrong: "错误。", rightIs: (text) => `正确答案：${text}`, choose: "请先选一个答案。", space: "",
     number: (unit) => `你的答案${unit ? `（${unit}）` : ""}`, within: (pct) => `误差 ${pct} % 以内算对。`,
     sizes: "后面可以写别的单位：bytes、KiB、MiB、GiB、MB、GB。", times: "后面可以写别的单位：s、ms、µs。",
     unread: (text, unit) => `无法识别「${text}」。请写一个数，例如 1,904 或 1.9e3${unit ? `，也可以带单位：1904 ${unit}` : ""}。`,
@@ -26,6 +26,7 @@ const WORDS = {
   },
 };
 const MIB = 2 ** 20, GIB = 2 ** 30, SMS = 132;   // multiprocessors of an H200
+const SURE = 0.005;   // how near an answer must be to a slip's to be called that slip
 const SIZES = { "": 1, b: 1, byte: 1, bytes: 1, 字节: 1, kib: 2 ** 10, mib: MIB, gib: GIB, tib: 2 ** 40, kb: 1e3, mb: 1e6, gb: 1e9, tb: 1e12 };
 const TIMES = { s: 1e6, ms: 1e3, µs: 1, us: 1, ns: 1e-3 };
 const UNITS = { MiB: SIZES, µs: TIMES, "FLOP/B": { "flop/b": 1, "flop/byte": 1, "flops/byte": 1 }, "": { token: 1, tokens: 1 } };
@@ -124,7 +125,7 @@ export function grade(id, shape, text, unit, within) {
   if (value === null) return null;
   const off = (target) => Math.abs(value - target) / target;
   const right = off(work.answer) <= within / 100;
-  const [slip] = Object.entries(work.slips).filter(([, wrong]) => off(wrong) <= within / 100).sort((a, b) => off(a[1]) - off(b[1]))[0] ?? [];
+  const [slip] = Object.entries(work.slips).filter(([, wrong]) => off(wrong) <= SURE).sort((a, b) => off(a[1]) - off(b[1]))[0] ?? [];
   return { ...work, right, slip: right ? undefined : slip };
 }
 
@@ -198,7 +199,7 @@ export default function widget(element) {
     questions.forEach((q, i) => { q.form.hidden = i !== at; });
     result.hidden = at < questions.length;
     say.textContent = "";
-    status.textContent = `${at < questions.length ? words.at(at + 1, questions.length) : words.result} · ${words.score(right.length, done.length)}`;
+    status.textContent = `${at < questions.length ? words.at(at + 1, questions.length) : words.result}${done.length ? ` · ${words.score(right.length, done.length)}` : ""}`;
     restart.disabled = !done.length;
     back.disabled = at === 0;
     next.hidden = at === questions.length;
@@ -215,11 +216,11 @@ export default function widget(element) {
 
   function sum(right, open) {
     const wrong = questions.filter((q) => q.done() && !q.right());
-    result.replaceChildren(make("p", { className: "total" }, words.total(right, questions.length), open ? ` ${words.open(open)}` : ""));
+    result.replaceChildren(make("p", { className: "total" }, words.total(right, questions.length), open ? words.space + words.open(open) : ""));
     if (!wrong.length) return;
     const again = button(words.wrongs);
     again.addEventListener("click", () => { wrong.forEach((q) => q.clear()); keep(); go(questions.indexOf(wrong[0])); });
-    result.append(make("p", {}, words.again), make("ul", {}, ...wrong.map((q) => make("li", {}, q.see.querySelector("a").cloneNode(true)))), make("div", { className: "bar" }, again));
+    result.append(make("p", {}, words.again), make("ul", {}, ...wrong.map((q) => make("li", {}, `${questions.indexOf(q) + 1}${words.colon}`, q.see.querySelector("a").cloneNode(true)))), make("div", { className: "bar" }, again));
   }
 
   /** One question: its form, and what is done with it. */
@@ -282,7 +283,7 @@ export default function widget(element) {
       },
       verdict() {
         const chosen = taken(), right = made.find((choice) => choice.right);
-        return chosen.right ? right.why.textContent : `${chosen.why.textContent} ${words.rightIs} ${right.text.textContent.replace(/[.。]$/, "")}${words.stop} ${right.why.textContent}`;
+        return chosen.right ? right.why.textContent : [chosen.why.textContent, words.rightIs(right.text.textContent)].join(words.space);
       },
     };
   }
@@ -323,11 +324,11 @@ export default function widget(element) {
         input.disabled = Boolean(found);
         why.hidden = !found;
         yours.hidden = !found;
-        if (found) yours.replaceChildren(make("b", { textContent: found.right ? words.right : words.wrong }), ` ${words.yours(kept.text)}`);
+        if (found) yours.replaceChildren(make("b", { textContent: found.right ? words.right : words.wrong }), words.space + words.yours(kept.text));
         yours.className = `yours ${found?.right ? "right" : ""}`;
         for (const slip of slips) slip.text.hidden = slip.id !== found?.slip;
       },
-      verdict() { return [yours, ...slips.map((slip) => slip.text).filter((text) => !text.hidden), why].map((part) => part.textContent).join(" "); },
+      verdict() { return [yours, ...slips.map((slip) => slip.text).filter((text) => !text.hidden), why].map((part) => part.textContent).join(words.space); },
     };
     return self;
   }
