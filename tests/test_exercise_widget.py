@@ -7,9 +7,9 @@ import pytest
 from support import LANGUAGES
 
 SAID = {
-    "en": {"unwritten": "online_row: not written yet", "count": "2 of 10 properties hold.", "solved": "Solved: every property holds.", "progress": f"1 of {len(exercises.NAMES)} solved", "hint": "hint",
+    "en": {"unwritten": "online_row: not written yet", "count": "2 of 10 properties hold. The first that fails: A few keys: the softmax-weighted mean.", "solved": "Solved: every property holds.", "progress": f"1 of {len(exercises.NAMES)} solved", "hint": "hint",
            "before": "You solved this on", "stopped": "Stopped.", "late": "no end after 20 seconds", "syntax": "Line 2", "torch": "torch is not needed here", "unkept": "does not keep your text", "kept": "kept in this browser"},
-    "zh": {"unwritten": "online_row: 还没有写", "count": "10 条性质中有 2 条成立。", "solved": "已解出：所有性质都成立。", "progress": f"共 {len(exercises.NAMES)} 题，已在本浏览器解出 1 题", "hint": "提示",
+    "zh": {"unwritten": "online_row: 还没有写", "count": "10 条性质中有 2 条成立。第一条不成立的：几个 key：按 softmax 加权的平均。", "solved": "已解出：所有性质都成立。", "progress": f"共 {len(exercises.NAMES)} 题，已在本浏览器解出 1 题", "hint": "提示",
            "before": "解出了这一题", "stopped": "已停止。", "late": "20 秒后仍未结束", "syntax": "第 2 行", "torch": "用不到模块 torch", "unkept": "不保存你写的内容", "kept": "保存在本浏览器里"},
 }
 MEAN = "def online_row(stream):\n    pairs = list(stream)\n    return [sum(v[c] for s, v in pairs) / len(pairs) for c in range(2)]\n"
@@ -77,6 +77,9 @@ def test_fail_and_pass(chromium, served, lang, tmp_path):
     assert first.inner_text() != shown, "the same inputs twice"
     assert said["syntax"] in one.go("x = 1\ndef online_row(:\n") and one.box.locator(".gutter .wrong").inner_text() == "2"
     assert said["torch"] in one.go("import torch\n")
+    one.go("def online_row(stream):\n    for s, v in stream:\n        print(s)\n    return [0.0] / 2\n")
+    assert one.box.locator(".gutter .wrong").inner_text() == "4", "the line that raised is marked"
+    assert one.results.locator("pre").text_content().count("\n") == first.locator("dd").first.inner_text().count("[") - 1, "what was printed for the input that is shown"
     one.go("def online_row(stream):\n    return [0.0] * 10**9\n")
     assert "MemoryError" in first.inner_text()
     one.go("def online_row(stream):\n    print('é中' * 10**6)\n    return None\n")

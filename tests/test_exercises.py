@@ -188,3 +188,25 @@ def test_json_is_one_line(folder):
     data = json.loads(said)
     assert status == 1 and data["seed"] == 5 and data["problem"] == "" and len(data["printed"]) <= 2000
     assert data["results"][0]["got"] == "None" and not data["results"][0]["passed"]
+
+
+@pytest.mark.parametrize("lang, mend", [("en", "Mend that line first."), ("zh", "先改好那一行。")])
+def test_a_mistake_of_programming_is_told_apart_from_one_of_mathematics(folder, lang, mend):
+    """Seen in a walk: a TypeError in the last line got the hint about weights, and no line was marked."""
+    for text, line, slipped in [("    return [0.0] / 2\n", 2, True), ("    for s, v in stream:\n        pass\n    return vv\n", 4, True), ("    from math import exp\n    return [exp(1e4)]\n", 3, False), ("    return [1 / 0]\n", 2, False)]:
+        (folder / "mine.py").write_text("def online_row(stream):\n" + text, "utf-8")
+        first = json.loads(command(folder, "grade_online_row.py", "mine.py", "--json", "--lang", lang)[1])["results"][0]
+        assert first["line"] == line and (mend in first["hint"]) == slipped, first
+    (folder / "mine.py").write_text("def online_row(stream):\n    return 0.0\n", "utf-8")
+    first = json.loads(command(folder, "grade_online_row.py", "mine.py", "--json", "--lang", lang)[1])["results"][0]
+    assert first["line"] is None and mend not in first["hint"]
+
+
+def test_what_is_printed_is_that_of_the_first_input_that_fails(folder):
+    """Seen in a walk: a print in the loop showed the keys of every property, one behind the other, and ended in the middle of a word."""
+    (folder / "mine.py").write_text("print('module')\ndef online_row(stream):\n    pairs = list(stream)\n    print(pairs)\n    return [sum(v[c] for s, v in pairs) / len(pairs) for c in range(len(pairs[0][1]))]\n", "utf-8")
+    data = json.loads(command(folder, "grade_online_row.py", "mine.py", "--json")[1])
+    first = next(result for result in data["results"] if not result["passed"])
+    assert data["printed"] == "module\n" + first["input"].removeprefix("online_row(iter(").removesuffix("))") + "\n"
+    (folder / "mine.py").write_text("def online_row(stream):\n    print('x' * 10**6)\n", "utf-8")
+    assert json.loads(command(folder, "grade_online_row.py", "mine.py", "--json")[1])["printed"].endswith("x\n…")

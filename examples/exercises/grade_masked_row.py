@@ -241,6 +241,7 @@ WORDS = {
     "en": {
         "unwritten": "not written yet",
         "raised": "{error} (line {line}: {code})",
+        "mend": "Your function stopped with an error before it gave a result. Mend that line first.",
         "module": "The module {module} is not needed here, and a browser has none: the standard library is enough.",
         "nothing": "There is no function {name} in {file}.",
         "syntax": "{file} is not Python yet. Line {line}: {error}",
@@ -255,6 +256,7 @@ WORDS = {
     "zh": {
         "unwritten": "还没有写",
         "raised": "{error}（第 {line} 行：{code}）",
+        "mend": "你的函数还没有给出结果就出错停止了。先改好那一行。",
         "module": "这里用不到模块 {module}，浏览器里也没有它：标准库就够了。",
         "nothing": "{file} 里没有函数 {name}。",
         "syntax": "{file} 还不是合法的 Python。第 {line} 行：{error}",
@@ -273,7 +275,8 @@ def grade(solution, lang="en", seed=None):
     """Try every property on inputs drawn afresh; nothing of a solution is in what is said.
 
     solution: the function, or the module or dict that holds it. lang: "en" or "zh". seed repeats the inputs of a run.
-    Returns one dict a property: property, title, passed; if it fails also input, expected, got, hint.
+    Returns one dict a property: property, title, passed, printed (for its last input); if it fails also input, expected, got,
+    hint, line (where the function raised).
     Raises LookupError when solution has no such function.
     """
     names = solution if isinstance(solution, dict) else vars(solution) if hasattr(solution, "__dict__") else {}
@@ -284,11 +287,13 @@ def grade(solution, lang="en", seed=None):
     for attempt in PROPERTIES:
         title, hint = TEXTS[attempt.__name__][lang]
         result = {"property": attempt.__name__, "title": title, "passed": True}
+        solve.line, solve.slipped = None, False
         try:
             attempt(solve, random)
         except Wrong as wrong:
             given, expected, got = wrong.args
-            result |= {"passed": False, "input": given, "expected": expected, "got": got, "hint": hint}
+            result |= {"passed": False, "input": given, "expected": expected, "got": got, "hint": solve.words["mend"] if solve.slipped else hint, "line": solve.line}
+        result["printed"] = solve.printed.text()
         results.append(result)
     return results
 
@@ -301,10 +306,13 @@ class Solution:
     """The reader's function: called with copies; what it raises becomes a text that names the reader's line."""
 
     def __init__(self, function, words):
-        self.function, self.words = function, words
+        self.function, self.words, self.printed = function, words, Printed()
+        self.line, self.slipped = None, False                                   # where it raised; a mistake of programming
 
     def __call__(self, *args):
-        return call(self.function, args)
+        self.printed = Printed()
+        with contextlib.redirect_stdout(self.printed):
+            return call(self.function, args)
 
     def expect(self, args, expected):
         """Raise Wrong unless the function gives `expected` for `args`."""
@@ -355,10 +363,12 @@ class Solution:
             return self.words["unwritten"]
         file = self.function.__code__.co_filename if hasattr(self.function, "__code__") else ""
         text = cut(f"{type(error).__name__}: {error}".removesuffix(": "))
+        self.slipped = not isinstance(error, (ArithmeticError, ValueError, MemoryError))
         lines = [n for frame, n in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
         if not lines:
             return text
-        return self.words["raised"].format(error=text, line=lines[-1], code=linecache.getline(file, lines[-1]).strip())
+        self.line = lines[-1]
+        return self.words["raised"].format(error=text, line=self.line, code=linecache.getline(file, self.line).strip())
 
 
 def agrees(got, expected):
@@ -387,8 +397,14 @@ def cut(text, length=300):
 class Printed(io.StringIO):
     """Keeps the first of what a solution prints: endless printing fills no memory."""
 
+    cut = False
+
     def write(self, text):
-        return super().write(text[:max(0, 2000 - self.tell())])
+        self.cut |= len(text) > 1990 - self.tell()
+        return super().write(text[:max(0, 1990 - self.tell())])
+
+    def text(self):
+        return self.getvalue() + ("\n…" if self.cut else "")
 
 
 class Problem(str):
@@ -435,15 +451,17 @@ def main(argv=None):
         names = load(options.solution, options.lang)
         results = grade(names, options.lang, options.seed) if isinstance(names, dict) else []
     problem = names if isinstance(names, str) else ""
+    told = next((r for r in results if not r["passed"]), results[0] if results else {"printed": ""})
+    printed = (printed.text() + told["printed"])[:2000]                         # for one input: where something fails, that one
     if results and all(r.get("got") == words["unwritten"] for r in results):
         problem = f"{NAME}: {words['unwritten']}"
     if options.json:
         line = getattr(names, "line", None)
-        print(json.dumps({"problem": problem, "line": line, "seed": options.seed, "results": results, "printed": printed.getvalue()}))
+        print(json.dumps({"problem": problem, "line": line, "seed": options.seed, "results": results, "printed": printed}))
     elif problem:
         print(problem)
     else:
-        report(results, words, options.seed, printed.getvalue())
+        report(results, words, options.seed, printed)
     return 2 if isinstance(names, str) else 0 if all(r["passed"] for r in results) else 1
 
 

@@ -13,8 +13,8 @@ def online_blocked(q, K, V, block):
     q is a list of d floats, K a list of S rows of d, V a list of S rows of d_v; S, d,
     d_v, block >= 1. The last tile may be shorter, and block may be larger than S. The
     answer is the same for every block. Keep no row of S scores. Use one exponential a
-    key and one a tile: the sums are rescaled once a tile. Scores are finite but may
-    be large or far below zero. A NaN score gives NaN. Leave q, K and V as they are.
+    key and one a tile: the sums are rescaled once a tile. Scores are never inf, but
+    may be large or far below zero. A NaN score gives NaN. Leave q, K and V as they are.
 
         online_blocked([1.0], [[0.0], [0.0]], [[1.0], [3.0]], block=1)  →  [2.0]
     """

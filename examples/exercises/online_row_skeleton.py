@@ -10,8 +10,8 @@ from math import exp, inf
 def online_row(stream):
     """Sum of softmax(s) · v over all keys, in one pass.  # [d_v]
 
-    stream yields (s, v) for each key: its score, a finite float, and its value, a
-    list of d_v floats. There is at least one key; the stream can be read once; it may
+    stream yields (s, v) for each key: its score, a float but never inf, and its value,
+    a list of d_v floats. There is at least one key; the stream can be read once; it may
     be long, so keep a few numbers and not the keys. Scores may be large (1000.0) or
     far below zero (-1e300), and the largest may come last. A NaN score gives NaN.
     Leave the lists as they are.

@@ -232,6 +232,7 @@ export default function widget(element) {
     form.append(see);
     form.dataset.id = id;
     form.addEventListener("submit", (event) => { event.preventDefault(); submit(); });
+    form.addEventListener("keydown", (event) => { if (event.key === "Enter" && event.target.type === "radio") { event.preventDefault(); submit(); } });
 
     function submit() {
       if (self.done()) return;
