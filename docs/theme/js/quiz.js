@@ -236,11 +236,10 @@ export default function widget(element) {
 
     function submit() {
       if (self.done()) return;
-      const said = part.take();
-      if (said) { say.textContent = ""; say.textContent = said; return part.focus(); }
+      const said = part.take(), held = form.contains(document.activeElement) || document.activeElement === check;
+      if (said) { say.textContent = ""; say.textContent = said; if (!form.contains(document.activeElement)) fieldset.querySelector("input").focus(); return; }
       keep();
       lay();
-      const held = form.contains(document.activeElement) || document.activeElement === check;
       draw();
       if (held) next.focus({ preventScroll: true });
       say.textContent = part.verdict();
@@ -265,7 +264,6 @@ export default function widget(element) {
     fieldset.append(...made.map((choice) => choice.box));
     return {
       state: () => taken()?.right ?? null,
-      focus: () => made[0].input.focus(),
       take() {
         const chosen = made.find((choice) => choice.input.checked);
         if (!chosen) return words.choose;
@@ -308,7 +306,6 @@ export default function widget(element) {
     }
     const self = {
       state: () => found?.right ?? null,
-      focus: () => input.focus(),
       take() {
         const text = input.value.trim();
         if (!text || !grade(id, shape, text, unit, within)) return words.unread(text, unit);
