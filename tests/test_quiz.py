@@ -344,7 +344,7 @@ def test_by_keyboard_alone_with_the_focus_where_it_belongs(chromium, served, lan
     assert one.say.inner_text().startswith(words["right"]) and words["score"].format(4, 4) in one.status.inner_text()
     for _ in NUMBERS:
         one.next.press("Enter")
-    assert page.evaluate("document.activeElement.className") == "result" and words["total"].format(4, len(QUESTIONS)) in page.evaluate("document.activeElement.innerText")
+    assert page.evaluate("document.activeElement.classList.contains('result')") and words["total"].format(4, len(QUESTIONS)) in page.evaluate("document.activeElement.innerText")
     closed(page)
 
 
