@@ -210,3 +210,4 @@ def test_what_is_printed_is_that_of_the_first_input_that_fails(folder):
     assert data["printed"] == "module\n" + first["input"].removeprefix("online_row(iter(").removesuffix("))") + "\n"
     (folder / "mine.py").write_text("def online_row(stream):\n    print('x' * 10**6)\n", "utf-8")
     assert json.loads(command(folder, "grade_online_row.py", "mine.py", "--json")[1])["printed"].endswith("x\n…")
+    assert len(command(folder, "grade_online_row.py", "mine.py", "--json")[1]) < 30_000, "a page cuts what is printed after 100,000 characters"
