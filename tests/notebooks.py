@@ -44,7 +44,7 @@ TITLES = {
     "The measurement": "测量",
     "The model": "模型",
     "The models, in bytes": "模型，以字节计",
-    "The rows of the dispatch": "分派结果的数据行",
+    "The rows of the dispatch": "分发结果的数据行",
     "The sides": "各种实现",
     "The three implementations, in steps": "三种实现，一步一步执行",
     "The three sides": "三种实现",
@@ -81,7 +81,7 @@ WORDS = {
         "none": "**输出**：暂无。",
         "run": "**自己运行**：从头运行全部单元。需要计算能力 8.0 及以上的 NVIDIA GPU 和 CUDA 版 PyTorch，此外什么都不用装。"
                "在 Colab 中：File → Upload notebook，再到 Runtime → Change runtime type 选 L4 或 A100 这样的 GPU（T4 太旧）。在 Jupyter 中：先 `pip install jupyterlab torch`，再 `jupyter lab {lab}.ipynb`。",
-        "setup": ("Notebook 不是文件", "程序末尾有常见的启动语句，有的程序还会把自己作为子进程再启动一次。两者取决于两个名字："
+        "setup": ("Notebook 不是程序文件", "程序末尾有常见的启动语句，有的程序还会把自己作为子进程再启动一次。两者取决于两个名字："
                   "设成这个 `__name__`，末尾几行就不会启动程序；设成这个 `__file__`，子进程就能找到程序。"),
         "program": ("程序", "下面是整个文件，按它自己的分节切开。课文讲解过的函数，讲解就放在对应单元的上方。"),
         "from": "摘自「{heading}」：",
