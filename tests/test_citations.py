@@ -59,7 +59,7 @@ PLAIN = {  # page: figures that are neither measured nor computed nor quoted, an
     },
     "ring": {
         "1 MiB": "a size of message", "7 %": "test_claims", "1 %": "test_claims", "100 %": "of the passes alone", "350 TFLOP/s": "about what was measured; test_claims",
-        "900 GB/s": "data sheet of the H200, both directions", "4.0": "PCIe's version", "4 倍": "a question's figure", "8 倍": "the ideal of eight GPUs",
+        "900 GB/s": "data sheet of the H200, both directions", "4.0": "PCIe's version",
     },
     "roofline": {"5 %": "what the lab calls leaving the floor, and test_claims", "32 times": "two sizes of M", "32 倍": "the same", "800 TFLOP/s": "the measured ceiling, rounded; test_claims", "330 TFLOP/s": "a question's profile"},
     "versions": {"1.0e-4": "test_exp2_polynomial"},
