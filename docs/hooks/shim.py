@@ -42,11 +42,13 @@ def on_startup(command, dirty):
 
 
 def on_config(config):
-    core = _fresh_core()
-    _write_snippets(core)
+    if config.extra["lang"] == "root" or "core" not in state:   # once in a build: the languages follow the root
+        _write_snippets(_fresh_core())
+        state.pop("results", None)
+    core = state["core"]
     config.mdx_configs.setdefault("pymdownx.snippets", {})["base_path"] = [str(CACHE)]
     config.extra["issues"] = config.extra.get("issues") or (config.extra.get("repo", "") and config.extra["repo"].rstrip("/") + "/issues/new")
-    if config.extra["lang"] != "root":
+    if config.extra["lang"] != "root" and "results" not in state:
         try:
             state["results"] = core["results"].load(EXAMPLES / "results", EXAMPLES)
         except core["errors"].PageError as error:
