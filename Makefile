@@ -11,7 +11,7 @@ export NO_MKDOCS_2_WARNING = 1
 export PYTHONUTF8 = 1
 stop = { echo "$(1)" >&2; exit 1; }
 
-.PHONY: help serve site check-site test mutate labs compare measure check-results fetch-results take-results summary propose-results publish-now offline outputs notebooks notebooks-run verify-vllm browser lock audit clean tools
+.PHONY: help serve site check-site test mutate growth labs compare measure check-results fetch-results take-results summary propose-results publish-now offline outputs notebooks notebooks-run verify-vllm browser lock audit clean tools
 help:       ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
 
@@ -41,6 +41,9 @@ mutate: .venv/test.stamp node_modules/.stamp browser ## break each promise on pu
 audit: browser node_modules/.stamp tests/audit/node_modules/.stamp   ## Lighthouse's verdict on home, lesson and one lab, both languages: minutes, on a quiet machine (PAGES="en/lesson/ …")
 	@SITE_URL= $(BIN)/mkdocs build --quiet --strict --site-dir .cache/audit
 	@$(BIN)/python tests/audit/audit.py .cache/audit $(PAGES)
+
+growth: .venv/test.stamp node_modules/.stamp  ## processor seconds of a warm strict build with 10, 60 and 500 generated pages (PAGES="10 20")
+	@$(BIN)/python tests/growth.py $(PAGES)
 
 labs:       ## run the labs on this machine's GPU and write examples/results (LAB=name, PYTHON= one that has torch)
 	@$(PYTHON) examples/run.py $(LAB)

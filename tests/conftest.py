@@ -1,13 +1,12 @@
 import functools
 import http.server
 import os
-import shutil
 import sys
 import threading
 
 import browser
 import pytest
-from support import TOP, QuietHandler, Tree, build
+from support import TOP, QuietHandler, build, copied
 
 sys.path[:0] = [str(TOP / "docs" / "hooks"), str(TOP / "examples")]
 sys.dont_write_bytecode = True   # an edited file is never shadowed by its cache, and no folder that `serve` watches changes
@@ -25,22 +24,14 @@ def site(tmp_path_factory):
 @pytest.fixture
 def tree(tmp_path):
     """A copy of everything that a build reads, to be broken on purpose. `.build()` builds it."""
-    top = tmp_path / "tree"
-    top.mkdir()
-    for name in ("docs", "examples"):
-        shutil.copytree(TOP / name, top / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for path in [*TOP.glob("mkdocs*.yml"), TOP / "package.json", TOP / "LICENSE"]:
-        shutil.copy(path, top)
-    (top / "node_modules").symlink_to(TOP / "node_modules")
-    if (TOP / ".cache" / "notebooks").is_dir():            # rendered notebooks, by the hash of their content: half a second each
-        shutil.copytree(TOP / ".cache" / "notebooks", top / ".cache" / "notebooks")
-    return Tree(top)
+    return copied(tmp_path / "tree")
 
 
 @pytest.fixture(scope="session")
 def served(site, tmp_path_factory):
-    """Address of the built site on another host, port and path than SITE_URL."""
+    """Address of the built site on another host, port and path than SITE_URL. SITE_URL's own path leads to the site too."""
     top = tmp_path_factory.mktemp("host")
+    (top / "repo").symlink_to(site)
     (top / "elsewhere").mkdir()
     (top / "elsewhere" / "deep").symlink_to(site)
     handler = functools.partial(QuietHandler, directory=str(top))

@@ -57,9 +57,9 @@ def _squeezed(path, changed):
     return gzip.compress(path.read_bytes(), 6, mtime=0)
 
 
-def serve(folder):
+def serve(folder, handler=Compressed):
     """A running server of the folder, on a free port of this machine."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Compressed, directory=str(folder)))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(handler, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server
 

@@ -1,0 +1,129 @@
+"""Budgets of what a reader's first visit fetches and of how steady the page stands, from a server that compresses as GitHub Pages does. Printed, and held.
+
+Weights are what the server sent, headers included. The theme fetches its search behind the page, in a worker: the worker has a budget of its own, the index is left out.
+"""
+import json
+import re
+import sys
+import time
+
+import growth
+import pytest
+from support import LANGUAGES, TOP, copied
+
+sys.path.append(str(TOP / "tests" / "audit"))
+import audit  # noqa: E402
+
+WEIGHT, SCRIPT, SEARCH, REQUESTS, SHIFT = 250_000, 60_000, 16_000, 30, 0.02
+BUILD = 10   # seconds of processor time; a warm build takes 7.5 and the clock of a quiet machine shows about as much
+VIEWS = {"desktop": {"width": 1440, "height": 900}, "phone": {"width": 390, "height": 844}}
+# Every shift that no click or key caused, as the browser reports it. Wheel and scroll count as no input.
+SHIFTS = """
+window.shifts = [];
+new PerformanceObserver((list) => { for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifts.push([entry.value,
+  entry.sources.map(({ node }) => node?.nodeType === 1 ? `<${node.tagName.toLowerCase()} class="${node.className}">` : (node?.textContent ?? "what has left the page").trim().slice(0, 40))]); })
+  .observe({ type: "layout-shift", buffered: true });
+"""
+# Down the page by half screens, and up again.
+SCROLL = """async () => {
+  const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  for (let y = 0; y < document.documentElement.scrollHeight; y += innerHeight / 2) { scrollTo({ top: y, behavior: "instant" }); await frame(); }
+  scrollTo({ top: 0, behavior: "instant" });
+  await frame();
+}"""
+
+
+class Late(audit.Compressed):
+    """Every file takes a fifth of a second, as on a slow line: what the page asks for late arrives after it is drawn."""
+
+    def do_GET(self):
+        time.sleep(0.2)
+        super().do_GET()
+
+
+class Counted(audit.Compressed):
+    """Keeps what it sent: [(path, bytes with headers)]. The browser's own count misses what workers fetch."""
+
+    sent = []
+
+    def send_header(self, name, value):
+        super().send_header(name, value)
+        if name == "Content-Length":
+            self.body = int(value)
+
+    def end_headers(self):
+        self.sent.append((self.path.lstrip("/"), sum(map(len, self._headers_buffer)) + 2 + self.body))
+        super().end_headers()
+
+
+@pytest.fixture(scope="module")
+def host(site):
+    """Function (handler) → address of a server of the built site."""
+    servers = []
+
+    def start(handler):
+        servers.append(audit.serve(site, handler))
+        return f"http://127.0.0.1:{servers[-1].server_port}/"
+
+    yield start
+    for server in servers:
+        server.shutdown()
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_first_visit_of_the_lesson_is_light(chromium, host, lang, capsys):
+    handler = type("CountedHere", (Counted,), {"sent": []})
+    context = chromium.new_context(viewport=VIEWS["desktop"])
+    page = context.new_page()
+    page.goto(f"{host(handler)}{lang}/lesson/", wait_until="networkidle")
+    page.evaluate(SCROLL)   # what is fetched on the way down counts too
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(500)
+    context.close()
+    search = [(size, path) for path, size in handler.sent if "search_index" not in path and re.search("/workers/|/lunr/", path)]
+    files = sorted(((size, path) for path, size in handler.sent if not re.search("search_index|/workers/|/lunr/", path)), reverse=True)
+    scripts = [(size, path) for size, path in files if path.endswith((".js", ".mjs", ".wasm"))]
+    listed = "\n".join(f"{size:>12,}  {path}" for size, path in files)
+    rows = [("the page", sum(size for size, _ in files), WEIGHT), ("its script before any click", sum(size for size, _ in scripts), SCRIPT),
+            ("the search behind the page", sum(size for size, _ in search), SEARCH), ("requests", len(files) + len(search), REQUESTS)]
+    with capsys.disabled():
+        print(f"\n{lang}/lesson/, first visit{'bytes':>20}{'budget':>10}")
+        print("\n".join(f"  {what:<28}{is_:>10,}{budget:>10,}" for what, is_, budget in rows))
+    paths = [path for _, path in files]
+    assert f"{lang}/lesson/" in paths and f"{lang}/js/site.js" in paths and any(path.endswith(".woff2") for path in paths), listed
+    assert any("search_index" in path for path, _ in handler.sent), "the search index was not fetched: is it still left out of these sums?"
+    for what, is_, budget in rows:
+        assert 0 < is_ <= budget, f"{what}: {is_:,}, budget {budget:,}. Heaviest first:\n{listed}"
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("view", VIEWS)
+def test_nothing_moves_under_the_reader(chromium, host, site, lang, view, capsys):
+    address = host(Late)
+    context = chromium.new_context(viewport=VIEWS[view], has_touch=view == "phone")
+    context.add_init_script(SHIFTS)
+    page = context.new_page()
+    rows, wrong = [], []
+    for path in sorted(path.parent.relative_to(site).as_posix() + "/" for path in (site / lang).rglob("index.html")):
+        page.goto(address + path, wait_until="networkidle")
+        page.evaluate(SCROLL)
+        shifts = page.evaluate("shifts")
+        score = sum(value for value, _ in shifts)
+        rows.append((score, path))
+        if score > SHIFT:
+            wrong.append(f"{path} ({view}): {score:.3f}, at most {SHIFT}: {json.dumps(sorted(shifts, reverse=True)[:4], ensure_ascii=False)}")
+    context.close()
+    with capsys.disabled():
+        print(f"\n{lang}, {view}: largest layout shifts (budget {SHIFT}): " + ", ".join(f"{path} {score:.4f}" for score, path in sorted(rows, reverse=True)[:3]))
+    assert len(rows) > 10 and not wrong, "\n".join(wrong)
+
+
+def test_a_warm_build_is_quick_and_a_page_costs_as_much_among_many(tmp_path, capsys):
+    tree = copied(tmp_path / "tree")
+    growth.seconds(tree, 0)   # fills the cache of rendered notebooks
+    empty, few, many = (growth.seconds(tree, pages) for pages in (0, 60, 240))
+    first, later = (few - empty) / 60, (many - few) / 180
+    with capsys.disabled():
+        print(f"\nwarm strict build: {empty:.1f} s of processor time (budget {BUILD}); {first * 1000:.0f} ms for each of 60 more pages, {later * 1000:.0f} ms for each of 180 on top")
+    assert empty <= BUILD, f"{empty:.1f} s of processor time, budget {BUILD}: `python -m cProfile -s cumulative -m mkdocs build` says where it goes"
+    assert later <= 2 * max(first, 0.02), f"a page costs {first * 1000:.0f} ms among 60 and {later * 1000:.0f} ms among 240: what is done for each page grows with their number"
