@@ -255,8 +255,11 @@ MUTATIONS = [
     M("styles-of-formulas-on-every-page", "docs/theme/main.html", "{% if has_math %}<link", "{% if true %}<link", FINDING),
 
     # In a browser
-    M("page-scrolls-sideways", "docs/theme/css/site.css", "div.math { overflow-x: auto; overflow-y: hidden;", "div.math {", "tests/test_browser.py::test_loads_clean_and_never_scrolls_sideways[390-en/lesson/]"),
-    M("script-of-a-page-is-broken", "docs/theme/js/site.js", "const narrow =", "nothing.there();\nconst narrow =", "tests/test_browser.py::test_loads_clean_and_never_scrolls_sideways[390-en/]"),
+    M("page-scrolls-sideways", "docs/theme/css/site.css", "div.math { overflow-x: auto; overflow-y: hidden;", "div.math {", "tests/test_every_page.py::test_a_page_holds[phone-en/lesson/]", "sideways"),
+    M("script-of-a-page-is-broken", "docs/theme/js/site.js", "const narrow =", "nothing.there();\nconst narrow =", "tests/test_every_page.py::test_a_page_holds[phone-en/]", "nothing is not defined"),
+    M("copy-button-on-code", "docs/theme/css/site.css", "padding-right: 1.9rem; ", "", "tests/test_every_page.py::test_a_page_holds[phone-en/lesson/]", "lies on"),
+    M("formula-takes-a-link's-clicks", "docs/theme/css/site.css", ".katex .vlist { pointer-events: none; }", "", "tests/test_every_page.py::test_a_page_holds[desktop-en/notebooks/flash_vs_naive_memory/]", "is covered by"),
+    M("fonts-of-formulas-arrive-late", "docs/theme/main.html", '<link rel="preload" as="font"', '<link rel="none"', "tests/test_budgets.py::test_nothing_moves_under_the_reader[phone-zh]", "zh/backward/"),
     M("no-copy-buttons", "mkdocs.yml", "    - content.code.copy\n", "", "tests/test_browser.py::test_copy_gives_the_source_and_a_copied_file_runs[en]"),
     both("output-can-be-copied", "lesson.md", '```{.text .no-copy title="python online_softmax.py"}', '```{.text title="python online_softmax.py"}', "tests/test_browser.py::test_copy_gives_the_source_and_a_copied_file_runs[en]", "offers to copy"),
     M("switcher-loses-its-place", "docs/theme/js/site.js", "page + location.hash", "page", "tests/test_browser.py::test_the_switcher_keeps_page_and_anchor_both_ways[en/lesson/]"),

@@ -2,10 +2,8 @@
 import re
 
 import pytest
-from support import LANGUAGES, TOP
+from support import LANGUAGES, PAGES, TOP
 
-NAMES = sorted(path.stem for path in (TOP / "docs" / "en").glob("*.md"))
-PAGES = [f"{lang}/{'' if name == 'index' else name + '/'}" for lang in LANGUAGES for name in NAMES]
 AXE = TOP / "node_modules" / "axe-core" / "axe.min.js"
 WORDS = {
     "en": {"menu": "Menu", "search": "Search", "dark": "Switch to the dark theme", "light": "Switch to the light theme", "query": "memory"},
@@ -80,7 +78,7 @@ def test_axe_finds_nothing_where_no_page_is(page, served, path):
 
 @pytest.mark.parametrize("path", PAGES)
 def test_axe_finds_nothing_in_either_theme_and_the_narrowest_screen_holds_the_page(page, served, path):
-    page.goto(served + path)
+    page.goto(served + path, wait_until="networkidle")   # its widgets have come to life
     page.set_viewport_size({"width": 320, "height": 640})
     assert page.evaluate("document.documentElement.lang") == path[:2]
     levels = page.evaluate("[...document.querySelectorAll('article :is(h1, h2, h3, h4, h5, h6)')].map((h) => Number(h.tagName[1]))")

@@ -4,7 +4,7 @@ import time
 
 import exercises
 import pytest
-from support import LANGUAGES
+from support import LANGUAGES, violations
 
 SAID = {
     "en": {"unwritten": "online_row: not written yet", "count": "2 of 10 properties hold. The first that fails: A few keys: the softmax-weighted mean.", "solved": "Solved: every property holds.", "progress": f"1 of {len(exercises.NAMES)} solved", "hint": "hint",
@@ -70,6 +70,7 @@ def test_fail_and_pass(chromium, served, lang, tmp_path):
     first = one.results.locator("details[open]")
     shown = first.inner_text()
     assert first.count() == 1 and "online_row(iter([(" in shown and said["hint"] in shown
+    assert violations(page, ".widget-exercise") == []
     assert len(first.locator("dd").nth(1).inner_text()) > 5 and first.locator("dd").nth(1).inner_text() != first.locator("dd").nth(2).inner_text()
     assert not [line for line in exercises.answer(exercises.source("online_row")) if len(line) > 12 and line in one.results.inner_text()]
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
