@@ -147,7 +147,7 @@ def summary(folder):
     """Markdown: the outcome of each lab, then the rows that moved."""
     lines = ["# Measured again", ""]
     for path in sorted(folder.rglob("outcome.txt")):
-        lines += [f"**{path.parent.name.removeprefix('results-')}**", "", *[f"- {line}" for line in path.read_text("utf-8").splitlines()], ""]
+        lines += [f"**{path.parent.name.removeprefix('results-')}**", "", *[f"- {compare.in_markdown(line)}" for line in path.read_text("utf-8", "replace").splitlines()], ""]
     fresh = {}
     for (card, lab), (_, result) in whole(folder).items():
         fresh.setdefault(card, {})[lab] = result

@@ -18,7 +18,9 @@ run); the allocator's blocks. Exit status 0: nothing differs; 1: something does;
 
 import argparse
 import json
+import math
 import pathlib
+import re
 import sys
 
 SETTINGS = {"part", "group", "case", "impl", "step", "when", "inputs", "rounded", "a", "b", "again", "B", "heads", "kv_heads", "S", "S_q", "S_kv", "d", "dtype",
@@ -52,18 +54,36 @@ def cards(folder):
 
 def read_result(path):
     """One result, complete or not. Raises Problem, naming the file, for what is not a result."""
-    def refuse(name):
-        raise ValueError(f"{name} is not JSON")
-
     try:
-        result = json.loads(path.read_text("utf-8"), parse_constant=refuse)
+        result = strict_json(path.read_text("utf-8"))
         if not all(isinstance(row, dict) for row in result["rows"]):
             raise TypeError("a row is not an object")
-        result["machine"]["gpu"], result["software"]["torch"], result["source"]["sha256"], result["run"]["started"]
+        if any(isinstance(value, (dict, list)) or is_number(value) and abs(value) > 1e300 for row in result["rows"] for value in row.values()):
+            raise TypeError("a row holds more than words and numbers")
+        said = [result["machine"]["gpu"], result["software"]["torch"], result["source"]["sha256"], result["run"]["started"]]
+        if not all(isinstance(text, str) for text in said + [result["source"].get("commit") or "", result["run"].get("error") or ""]):
+            raise TypeError("the card, the versions, the commit, the day and the error are words")
         if result["run"]["status"] not in ("ok", "running", "failed"):
             raise ValueError(f"run.status is {result['run']['status']!r}")
     except (ValueError, RecursionError, OSError, KeyError, TypeError, AttributeError) as error:
         raise Problem(f"{path} is no result: {type(error).__name__}: {' '.join(str(error).split())}") from None
+    return result
+
+
+def strict_json(text):
+    """What a JSON text says. Raises ValueError for what other readers of JSON refuse or read otherwise: NaN, a number that overflows, a name twice, half a character."""
+    def refuse(name):
+        raise ValueError(f"{name} is not JSON")
+
+    def number(digits):
+        return refuse(digits[:30]) if math.isinf(float(digits)) else float(digits)
+
+    def once(pairs):
+        names = dict(pairs)
+        return names if len(names) == len(pairs) else refuse("a name given twice, among " + ", ".join(names)[:200] + ",")
+
+    result = json.loads(text, parse_constant=refuse, parse_float=number, object_pairs_hook=once)
+    json.dumps(result, ensure_ascii=False).encode("utf-8")
     return result
 
 
@@ -190,7 +210,7 @@ def change(x, y):
 def about(result):
     run = "" if result["run"]["status"] == "ok" else f", {result['run']['status']}: {result['run'].get('error') or 'stopped early'}"
     commit = (result["source"].get("commit") or "no commit")[:9]
-    return f"{result['machine']['gpu']}, torch {result['software']['torch']}, {result['run']['started'][:10]}, {commit}{run}"
+    return " ".join(f"{result['machine']['gpu']}, torch {result['software']['torch']}, {result['run']['started'][:10]}, {commit}{run}".split())
 
 
 def pairs(a, b):
@@ -204,13 +224,13 @@ def pairs(a, b):
 def report(a, b, markdown=False, every=False):
     """The report as text, and whether anything differs. a, b: what cards() returned."""
     out, rows_seen, rows_off, gaps, shared = [], 0, 0, 0, 0
-    say = out.append
+    say, quoted = out.append, in_markdown if markdown else str
     for title, left, right in pairs(a, b):
         say(f"## {title}\n" if markdown else f"== {title} ==")
         for lab in sorted({*left, *right}):
             if lab not in left or lab not in right:
                 gaps += 1
-                say(f"{lab}: only in {'A' if lab in left else 'B'} ({about(left.get(lab) or right[lab])})\n")
+                say(f"{lab}: only in {'A' if lab in left else 'B'} ({quoted(about(left.get(lab) or right[lab]))})\n")
                 continue
             shared += 1
             one, two = left[lab], right[lab]
@@ -219,13 +239,13 @@ def report(a, b, markdown=False, every=False):
             rows_seen, rows_off, gaps = rows_seen + len(both), rows_off + len(off), gaps + len(only_a) + len(only_b)
             say(f"{'### ' if markdown else ''}{lab}: {len(off)} of {len(both)} rows differ{'' if markdown else ' beyond spread'}" + ("\n" if markdown else ""))
             for side, result in (("A", one), ("B", two)):
-                say(f"{'- ' if markdown else '  '}{side}  {about(result)}")
+                say(f"{'- ' if markdown else '  '}{side}  {quoted(about(result))}")
             if one["source"]["sha256"] != two["source"]["sha256"]:
                 say(f"{'- ' if markdown else '  '}the two were measured by different versions of the program")
             for side, keys in (("A", only_a), ("B", only_b)):
                 if keys:
                     names = [label(key, [*both, *keys]) for key in keys]
-                    say(f"{'- ' if markdown else '  '}only in {side}: {'; '.join(names[:5])}" + (f" and {len(names) - 5} more" if len(names) > 5 else ""))
+                    say(f"{'- ' if markdown else '  '}only in {side}: {quoted('; '.join(names[:5]))}" + (f" and {len(names) - 5} more" if len(names) > 5 else ""))
             chosen = [entry for entry in cells if every or entry[-1]]
             table = [("row", "column", "A", "B", "change")] + [
                 (label(key, both), ("* " if every and moved else "") + name, cell_text(name, x, y), cell_text(name, y, x), change(x.get(name), y.get(name)))
@@ -247,8 +267,13 @@ def text_table(table):
 def markdown_table(table):
     lines = ["", "<details><summary>rows</summary>", "", "| row | column | A | B | change |", "|---|---|--:|--:|--:|"]
     for row in table[1:]:
-        lines.append("| " + " | ".join(text.replace("|", "\\|").replace("<", "&lt;") for text in row) + " |")
+        lines.append("| " + " | ".join(map(in_markdown, row)) + " |")
     return [*lines, "", "</details>"]
+
+
+def in_markdown(text):
+    """Words of a result in a pull request: no HTML, link, mention or cell of theirs."""
+    return re.sub(r"[\\`*_\[|]", r"\\\g<0>", " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace("@", "&#64;"))
 
 
 def main(argv=None):

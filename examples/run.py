@@ -29,6 +29,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 
@@ -36,10 +37,14 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def find_labs(folder=HERE):
-    """{name: path} of the files in `folder` that define measure(), found without importing any."""
+    """{name: path} of the files in `folder` that define measure(), found without importing any; a file that is no Python is one that will fail."""
     labs = {}
     for path in sorted(folder.glob("*.py")):
-        tree = ast.parse(path.read_text("utf-8"))
+        try:
+            tree = ast.parse(path.read_bytes())
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            labs[path.stem] = path
+            continue
         if any(isinstance(node, ast.FunctionDef) and node.name == "measure" for node in tree.body):
             labs[path.stem] = path
     return labs
@@ -60,7 +65,7 @@ def run_lab(name, path, results, commit=None, dirty=None, device=0):
     try:
         lab = load(path)
         lab.check()
-    except Exception as error:
+    except (Exception, SystemExit) as error:               # a lab that calls exit(0) has not passed
         return verdict(error)
     gc.collect()
     gc.freeze()                                            # what is imported stays: a lab's collections need not walk it again
@@ -93,13 +98,16 @@ def run_lab(name, path, results, commit=None, dirty=None, device=0):
         say(lab.footer(result["values"]))
         if not result["rows"]:
             raise ValueError("measure() gave no row")
+        save("ok")
     except BaseException as error:
-        if result["rows"]:
-            save("failed", type(error).__name__)           # the message may name a path: it goes to the screen only
-        if not isinstance(error, Exception):
+        try:
+            if result["rows"]:
+                save("failed", type(error).__name__)       # the message may name a path: it goes to the screen only
+        except Exception as unsaved:                       # the disk is full, or the last row is nothing that JSON can say
+            print(f"{name}: the last row is not saved: {' '.join(str(unsaved).split())}", file=sys.stderr, flush=True)
+        if not isinstance(error, (Exception, SystemExit)):
             raise
         return verdict(error, result["rows"])
-    save("ok")
     print(f"{name}: {len(result['rows'])} rows in {result['run']['seconds']:.0f} s -> {slug(result['machine']['gpu'])}/{name}.json", flush=True)
     return None
 
@@ -125,9 +133,11 @@ def write(path, result):
     """Replace `path` by the result as strict JSON, so that a reader sees the old file or the new one and nothing between."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(strict(result), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    part = path.with_name(f".{path.name}.part")
+    part = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")   # two runs at once write two files
+    part.unlink(missing_ok=True)
     try:
-        part.write_text(text, "utf-8", newline="\n")
+        with open(part, "x", encoding="utf-8", errors="replace", newline="\n") as file:
+            file.write(text)
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
@@ -208,8 +218,8 @@ def software():
 
 
 def slug(name):
-    """'NVIDIA H200' -> 'nvidia-h200'."""
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    """'NVIDIA H200' -> 'nvidia-h200'. Nothing else than letters, digits and hyphens, and never nothing."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower())[:100].strip("-") or "gpu"
 
 
 def now():
@@ -284,7 +294,8 @@ def main(argv=None):
         return 0
     unknown = [name for name in options.labs if name not in labs]
     if unknown:
-        return stop(f"There is no lab {', '.join(unknown)}. The labs are: {', '.join(labs)}")
+        named = ", ".join(name if name.isprintable() and name.strip() else ascii(name) for name in unknown)
+        return stop(f"There is no lab {named}. The labs are: {', '.join(labs)}")
     problem = gpu_problem(options.device) or cannot_write(options.results)
     if problem:
         return stop(problem)
@@ -308,6 +319,7 @@ def stop(why, status=2):
 
 
 if __name__ == "__main__":
+    sys.stdout.reconfigure(errors="backslashreplace")      # a character that this terminal lacks ends no measurement
     try:
         sys.exit(main())
     except KeyboardInterrupt:

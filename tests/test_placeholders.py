@@ -82,7 +82,7 @@ def test_a_second_card_makes_tabs_beside_the_first():
     written = "| S | naive (MiB) |\n|--:|--:|\n{{ lab.rows[kv_heads=28]: S naive_mib }}\n\nafter"
     one, two = page().expand(written), page(cards=2).expand(written)
     assert "===" not in one
-    assert two.index('=== "Card <1>"') < two.index("    | S | naive (MiB) |") < two.index("| 1024 | 140 |") < two.index('=== "Other"') < two.index("| 1024 | 999 |")
+    assert two.index('=== "Card &lt;1&gt;"') < two.index("    | S | naive (MiB) |") < two.index("| 1024 | 140 |") < two.index('=== "Other"') < two.index("| 1024 | 999 |")
     assert two.count("provenance") == 2 and two.count("| S | naive (MiB) |") == 2 and two.endswith("after")
     only = page(cards=2).expand(written.replace("lab.rows", "lab@other-card.rows"))
     assert "===" not in only and "| 1024 | 999 |" in only

@@ -51,6 +51,7 @@ def on_config(config):
     if config.extra["lang"] != "root" and "results" not in state:
         try:
             state["results"] = core["results"].load(EXAMPLES / "results", EXAMPLES)
+            state["evidence"] = {path.stem: core["evidence"].load(path) for path in EVIDENCE.glob("*.json")}
         except core["errors"].PageError as error:
             raise PluginError(str(error)) from None
     return config
@@ -88,7 +89,7 @@ def on_page_markdown(markdown, page, config, files):
     page.lesson = core["placeholders"].Page(
         state["results"], config.extra["gpu"], lang, _root(page), _site_root(config) or "ADDRESS-OF-THIS-SITE/", core["charts"],
         lambda name: core["drawings"].localise(drawings[name].read_text("utf-8"), lang),
-        {path.stem: json.loads(path.read_text("utf-8")) for path in EVIDENCE.glob("*.json")},
+        state["evidence"],
         core["widgets"].Context(
             lang, _root(page), {path.relative_to(EXAMPLES).as_posix(): path.read_bytes().decode("utf-8") for path in EXAMPLES.rglob("*.py")},
             sum((PYODIDE / name).stat().st_size for name in ("pyodide.asm.wasm", "python_stdlib.zip")), _render,

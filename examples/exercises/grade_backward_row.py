@@ -7,7 +7,9 @@ Inputs are drawn afresh at each run, --seed repeats a run. Standard library only
 """
 
 import argparse
+import builtins
 import contextlib
+import faulthandler
 import gc
 import io
 import json
@@ -18,9 +20,10 @@ import threading
 import traceback
 import tracemalloc
 from copy import deepcopy
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from math import inf, isclose, isfinite, isnan, nan
 from random import Random, SystemRandom
+from types import FunctionType
 
 NAME = "backward_row"
 
@@ -94,7 +97,7 @@ def each_row_is_read_once(solve, random):
     K.read = V.read = 0
     try:
         solve(q, K, V, *rest)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         raise Wrong(given, "K 5, V 5", solve.explain(error)) from None
     if K.read > 5 + 1 or V.read > 5 + 1:                                        # one more may be asked for its width
         raise Wrong(given, "K 5, V 5", f"K {K.read}, V {V.read}")
@@ -195,6 +198,9 @@ WORDS = {
         "count": "{passed} of {all} properties hold. The same inputs again: --seed {seed}",
         "late": "No end after {seconds} seconds. Is there a loop that never ends?",
         "changed": "changed to {now}", "same": "the same as before the call",
+        "meddles": "{file} changes {name}, which the grader needs. Leave it as it is.",
+        "looks": "the program looks at what runs it ({event}; logging and traceback do so too). Use the arguments and print.",
+        "stopped": "Stopped.",
         "memory": "{function} with S = 3000 against S = 300", "flat": "no more memory for more keys", "grown": "{bytes} bytes more",
     },
     "zh": {
@@ -210,6 +216,9 @@ WORDS = {
         "count": "{all} 条性质中有 {passed} 条成立。用同样的输入再来一次：--seed {seed}",
         "late": "{seconds} 秒后仍未结束。是不是有一个永不结束的循环？",
         "changed": "变成了 {now}", "same": "与调用之前相同",
+        "meddles": "{file} 改动了评分程序要用的 {name}。请不要改它。",
+        "looks": "程序在查看运行它的东西（{event}；logging 和 traceback 也会这样做）。请只用参数和 print。",
+        "stopped": "已停止。",
         "memory": "{function}，S = 3000 与 S = 300 相比", "flat": "key 变多，内存不变多", "grown": "多了 {bytes} 字节",
     },
 }
@@ -222,6 +231,9 @@ def grade(solution, lang="en", seed=None):
     Returns one dict a property: property, title, passed, printed (for its last input); if it fails also input, expected, got,
     hint, line (where the function raised).
     Raises LookupError when solution has no such function.
+
+    No accident and no small lie passes: what a function changes, looks at, returns or raises is judged, never trusted. One that computes
+    the answer by other means, calls this file for it, or works against this file from a thread or in C, is beyond a grader in one process.
     """
     names = solution if isinstance(solution, dict) else vars(solution) if hasattr(solution, "__dict__") else {}
     function = solution if callable(solution) else names.get(NAME)
@@ -246,17 +258,106 @@ class Wrong(Exception):
     """A property does not hold: (input, expected, got), as text."""
 
 
+class Meddles(Exception):
+    """The solution changes what grading rests on, or looks at it: the message is what it says."""
+
+
+def guard():
+    """A function that puts back what has since been changed of what grading rests on, and returns a name of it, or None."""
+    places = (("builtins", builtins, vars(builtins)), ("grader", None, globals()), ("Solution", Solution, vars(Solution)), ("random.Random", Random, vars(Random)),
+              ("json", json, vars(json)), ("json.JSONEncoder", json.JSONEncoder, vars(json.JSONEncoder)), ("tracemalloc", tracemalloc, vars(tracemalloc)))
+    before = [(place, owner, names, dict(names)) for place, owner, names in places]
+    bodies = [(place, name, value, value.__code__) for place, _, names, _ in before for name, value in names.items() if type(value) is FunctionType]
+
+    def changed(setattr=setattr):                                               # builtins come first: the rest may call them again
+        found = None
+        for place, owner, names, kept in before:
+            for name in kept:
+                if name not in names or names[name] is not kept[name]:
+                    found = f"{place}.{name}"
+                    if owner is None:
+                        names[name] = kept[name]
+                    else:
+                        setattr(owner, name, kept[name])
+            for name in [*names]:
+                if name not in kept and name in before[0][3]:                   # hides a builtin
+                    found = f"{place}.{name}"
+                    del names[name]
+        for place, name, value, code in bodies:
+            if value.__code__ is not code:
+                found = f"{place}.{name}"
+                value.__code__ = code
+        return found
+
+    return changed
+
+
+LOOKS = {"sys._getframe", "sys._current_frames", "sys._current_exceptions", "sys.settrace", "sys.setprofile", "gc.get_objects", "gc.get_referrers", "gc.get_referents"}
+FRAMES = {"tb_frame", "gi_frame", "cr_frame", "ag_frame"}
+END = os._exit
+
+
+class Watch:
+    """While the function runs, keeps it from the frames and objects in which the expected values stand."""
+
+    on, seen, listens = False, None, False
+
+    def __enter__(self):
+        if not self.listens:                                                    # an audit hook stays for the life of the process
+            sys.addaudithook(self.hear)
+        self.listens, self.on, self.seen = True, True, None
+
+    def __exit__(self, *error):
+        self.on = False
+
+    def hear(self, event, args):
+        if not self.on or not (event in LOOKS or event == "object.__getattr__" and args[1] in FRAMES):
+            return
+        self.on = False                                                         # what follows looks at frames itself
+        frame, file, own = sys._getframe(1), "", guard.__code__.co_filename
+        while frame is not None and file != own and not file.startswith("<frozen importlib"):
+            file, frame = frame.f_code.co_filename, frame.f_back
+        self.on = True
+        if file == own:                                                         # a module that looks while it is imported may
+            self.seen = event if event in LOOKS else args[1]
+            raise RuntimeError(self.seen)
+
+
+WATCH = Watch()
+
+
+@contextlib.contextmanager
+def unended():
+    """Within, os._exit() is sys.exit(): a solution cannot end the grader with the status of success. Decimal's settings are put back."""
+    ends = [module for module in map(sys.modules.get, ("os", "posix", "nt")) if hasattr(module, "_exit")]
+    try:
+        for module in ends:
+            module._exit = sys.exit
+        with localcontext():
+            yield
+    finally:
+        for module in ends:
+            module._exit = END
+
+
 class Solution:
     """The reader's function: called with copies; what it raises becomes a text that names the reader's line."""
 
     def __init__(self, function, words):
-        self.function, self.words, self.printed = function, words, Printed()
+        self.function, self.words, self.printed, self.changed = function, words, Printed(), guard()
         self.line, self.slipped = None, False                                   # where it raised; a mistake of programming
 
     def __call__(self, *args):
+        """What the function gives, as plain numbers, lists and tuples. Raises Meddles for one that changes or looks at the grader."""
         self.printed = Printed()
-        with contextlib.redirect_stdout(self.printed):
-            return call(self.function, args)
+        try:
+            with contextlib.redirect_stdout(self.printed), unended(), WATCH:
+                return plain(call(self.function, args))
+        finally:
+            if (name := self.changed()) is not None:
+                raise Meddles(self.words["meddles"].format(file=NAME, name=name)) from None
+            if WATCH.seen is not None:
+                raise Meddles(self.words["looks"].format(event=WATCH.seen)) from None
 
     def expect(self, args, expected):
         """Raise Wrong unless the function gives `expected` for `args`."""
@@ -264,7 +365,7 @@ class Solution:
         given = f"{NAME}({written(args)})"
         try:
             got = self(*args)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             raise Wrong(given, shown(expected), self.explain(error)) from None
         if not agrees(got, expected):
             texts = shown(expected), shown(got)
@@ -275,9 +376,9 @@ class Solution:
         given, before = f"{NAME}({written(args)})", repr(args)
         try:
             self(*args)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             raise Wrong(given, self.words["same"], self.explain(error)) from None
-        if repr(args) != before:
+        if text_of(args) != before:
             raise Wrong(given, self.words["same"], self.words["changed"].format(now=written(args)))
 
     def expect_flat(self, make):
@@ -286,6 +387,8 @@ class Solution:
             tracemalloc.start()
             try:
                 self(*args)
+                if not tracemalloc.is_tracing():
+                    raise Meddles(self.words["meddles"].format(file=NAME, name="tracemalloc"))
                 return tracemalloc.get_traced_memory()[1]
             finally:
                 tracemalloc.stop()
@@ -295,7 +398,7 @@ class Solution:
         try:
             self(*many)                                                         # of freed objects, which this call fills
             grown = peak(many) - peak(few)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             raise Wrong(given, self.words["flat"], self.explain(error)) from None
         finally:
             gc.enable()
@@ -303,10 +406,14 @@ class Solution:
             raise Wrong(given, self.words["flat"], self.words["grown"].format(bytes=grown))
 
     def explain(self, error):
+        if isinstance(error, KeyboardInterrupt):                                # the reader's Ctrl+C
+            raise error
+        if isinstance(error, Meddles):
+            return str(error)
         if isinstance(error, NotImplementedError):
             return self.words["unwritten"]
         file = self.function.__code__.co_filename if hasattr(self.function, "__code__") else ""
-        text = cut(f"{type(error).__name__}: {error}".removesuffix(": "))
+        text = cut(said(error))
         self.slipped = not isinstance(error, (ArithmeticError, ValueError, MemoryError))
         lines = [n for frame, n in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
         if not lines:
@@ -332,6 +439,39 @@ def shown(x):
         inner = ", ".join(map(shown, x))
         return f"[{inner}]" if isinstance(x, list) else f"({inner})"
     return cut(repr(x))
+
+
+def plain(got, depth=4):
+    """A result without the classes of its maker, who may have overridden what comparing or printing calls; what is no number, list or tuple as its text."""
+    kind = type(got)
+    if kind is bool or got is None or kind is int and abs(got) < 2**1000:
+        return got
+    for base in (float, list, tuple):
+        if issubclass(kind, base):
+            return float.__pos__(got) if base is float else base([plain(x, depth - 1) for x in base.__iter__(got)] if depth else ["…"])
+    return Text(text_of(got))
+
+
+class Text(str):
+    """What something looks like that is no number, list or tuple."""
+
+    __repr__ = str.__str__
+
+
+def text_of(x):
+    """repr(), also where that fails."""
+    try:
+        return str(repr(x))
+    except Exception as error:
+        return f"<{type(x).__name__}, whose repr() raises {type(error).__name__}>"
+
+
+def said(error):
+    """An exception as its last line, also where its text fails."""
+    try:
+        return f"{type(error).__name__}: {error}".removesuffix(": ")
+    except Exception:
+        return type(error).__name__
 
 
 def cut(text, length=300):
@@ -372,8 +512,10 @@ def load(path, lang):
         return problem
     except ModuleNotFoundError as error:
         return words["module"].format(module=error.name)
-    except (Exception, SystemExit) as error:
-        return words["failing"].format(file=file, error=cut(f"{type(error).__name__}: {error}"))
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        return words["failing"].format(file=file, error=cut(said(error)))
     return names if callable(names.get(NAME)) else words["nothing"].format(name=NAME, file=file)
 
 
@@ -391,9 +533,17 @@ def main(argv=None):
         watch = threading.Timer(options.seconds, late, [words["late"].format(seconds=f"{options.seconds:g}")])
         watch.daemon = True
         watch.start()
+        faulthandler.dump_traceback_later(options.seconds + 2, exit=True)       # where one call into C never ends, no thread of ours wakes
+    changed = guard()
     with contextlib.redirect_stdout(printed):
-        names = load(options.solution, options.lang)
-        results = grade(names, options.lang, options.seed) if isinstance(names, dict) else []
+        try:
+            with unended():
+                names = load(options.solution, options.lang)
+            if (name := changed()) is not None:
+                names = Problem(words["meddles"].format(file=os.path.basename(options.solution), name=name))
+            results = grade(names, options.lang, options.seed) if isinstance(names, dict) else []
+        except KeyboardInterrupt:
+            late(words["stopped"], 130)
     problem = names if isinstance(names, str) else ""
     told = next((r for r in results if not r["passed"]), results[0] if results else {"printed": ""})
     printed = (printed.text() + told["printed"])[:2000]                         # for one input: where something fails, that one
@@ -410,9 +560,10 @@ def main(argv=None):
     return 2 if isinstance(names, str) else 0 if all(r["passed"] for r in results) else 1
 
 
-def late(message):
-    print(message, file=sys.__stdout__, flush=True)
-    os._exit(3)
+def late(message, status=3):
+    sys.__stdout__.write(message + "\n")
+    sys.__stdout__.flush()
+    END(status)
 
 
 def report(results, words, seed, printed):

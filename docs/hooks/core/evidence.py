@@ -1,5 +1,6 @@
 """Evidence tables: statements about another project's source, each with the place where it was found in two releases."""
 import html
+import json
 import re
 
 from .errors import PageError
@@ -8,6 +9,14 @@ WORDS = {
     "en": {"statement": "statement", "same": "same place", "moved": "moved", "changed": "changed", "checked": "Checked against the source archives of", "on": "on", "and": "and", "gone": "gone"},
     "zh": {"statement": "结论", "same": "位置未变", "moved": "位置变了", "changed": "内容变了", "checked": "已对照源码包核对：", "on": "，日期", "and": "与", "gone": "已移除"},
 }
+
+
+def load(path):
+    """The evidence that a file holds. Raises PageError for what is no JSON."""
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (ValueError, RecursionError, OSError) as error:
+        raise PageError(f"docs/evidence/{path.name}: not JSON: {error}. Write it again with `make verify-vllm`.") from None
 
 
 def table(evidence, name, filters, lang, root):
@@ -20,6 +29,9 @@ def table(evidence, name, filters, lang, root):
     chosen = [s for s in evidence["statements"] if all(str(s.get(key)) == str(value) for key, value in filters.items())]
     if not chosen:
         raise PageError(f"no statement of {name} is selected by {filters}.")
+    for version in (pinned["version"], newest["version"], evidence["checked"]):
+        if not re.fullmatch(r"[0-9][0-9A-Za-z.+-]*", version):
+            raise TypeError(f"{version!r} is no version and no day")
     lines = [f"| {words['statement']} | {pinned['version']} | {newest['version']} |", "|---|---|---|"]
     for statement in chosen:
         now = statement["newest"]
@@ -38,9 +50,13 @@ def _place(found, words):
     if not found.get("file"):
         return words["gone"]
     path = re.sub(r"^vllm/(?=.)", "", found["file"])
-    line = f"<wbr><span>:{found['line']}</span>" if found.get("line") else ""   # a line number is not broken
+    if not re.fullmatch(r"[A-Za-z0-9_./-]+", path):
+        raise TypeError(f"{path!r} is no path")
+    line = f"<wbr><span>:{int(found['line'])}</span>" if found.get("line") else ""   # a line number is not broken
     return f"<code class=\"place\">{html.escape(path).replace('/', '/<wbr>').replace('_', '_<wbr>')}{line}</code>"
 
 
 def _cell(text):
+    if re.search(r"<\s*[A-Za-z/!?]|[\n{]|\]\(", re.sub(r"`[^`\n]*`", "", text)):
+        raise TypeError(f"a statement is words and code, and no HTML, link or attribute: {text[:60]!r}")
     return text.replace("|", r"\|")

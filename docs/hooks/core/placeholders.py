@@ -15,13 +15,14 @@ Pure text to text. A page writes
     {{ widget.name[option=value] }}                what readers use in the page (widgets.py), on a line of its own
     {{ site.url }}                                 where the site is published
 """
-import html
 import re
 
 from . import evidence, widgets
 from .errors import PageError
 
 CANDIDATE = re.compile(r"\{\{\s*([A-Za-z_][\w-]*(?:@[\w-]+)?\.[^{}]*?)\s*\}\}")
+# What a writer meant as a placeholder and CANDIDATE does not see: it would stand in the page as it is written.
+MEANT = re.compile(r"(?<![$\\{])\{\{\s*([^{}\\$\s]*[./@][^{}\\$]*?)\s*\}\}(?!\})")
 CALL = re.compile(
     r"(?P<lab>[A-Za-z_]\w*)(?:@(?P<gpu>[\w-]+))?\.(?P<name>[A-Za-z_][\w-]*)"
     r"(?:\[(?P<filter>[^\]]*)\])?(?:\s*:\s*(?P<columns>[^|]*?))?(?:\s*\|\s*(?P<format>[^|]+))?"
@@ -106,7 +107,10 @@ class Page:
             if call["lab"] == "evidence":
                 if call["name"] not in self.evidence:
                     raise PageError(f"there is no docs/evidence/{call['name']}.json.")
-                return evidence.table(self.evidence[call["name"]], call["name"], _filters(call["filter"]), self.lang, self.root)
+                try:
+                    return evidence.table(self.evidence[call["name"]], call["name"], _filters(call["filter"]), self.lang, self.root)
+                except (LookupError, TypeError, AttributeError) as error:
+                    raise PageError(f"docs/evidence/{call['name']}.json is not whole: {type(error).__name__}: {str(error)[:100]}. Write it again with `make verify-vllm`.") from None
             if call["name"] == "rows":
                 return self._rows(call, lines, i, out)
             if call["name"] in ("chart", "roofline"):
@@ -115,6 +119,8 @@ class Page:
                 return self._output(call, fenced)
             if call["name"] == "provenance":
                 return self.provenance(self._result(call))
+        if stray := MEANT.search(CANDIDATE.sub("", line)):
+            self._parse(stray[1])
         return CANDIDATE.sub(lambda m: self._value(m, fenced), line)
 
     def _parse(self, text):
@@ -164,9 +170,9 @@ class Page:
         _unit_behind(name, match.string[match.end():])
         text = _format(name, value, call["format"])
         if fenced:
-            return text
-        raw = html.escape("" if value is None else str(value), quote=True)
-        machine = html.escape(f"{result['machine']['gpu']}, torch {result['software']['torch']}, {result['run']['started'][:10]}", quote=True)
+            return _inside_fence(call, text, r"[\x00-\x1f]")
+        raw = plain("" if value is None else value)
+        machine = plain(f"{result['machine']['gpu']}, torch {result['software']['torch']}, {result['run']['started'][:10]}")
         mark = f'<sup class="stale" title="{self.words["stale"]}">!</sup>' if result["stale"] else ""
         return f'<data class="measured" value="{raw}" title="{machine}">{_cell(name, text, value)}</data>{mark}'
 
@@ -193,7 +199,7 @@ class Page:
         for key in [(self.gpu, call["lab"]), *others]:
             other = self._result({**call, "gpu": key[0]})
             body = f"{header}\n{rule}\n{self._table(call, other, cells, columns)}"
-            tabs.append(f'=== "{other["machine"]["gpu"]}"\n\n' + "\n".join("    " + line if line else "" for line in body.split("\n")))
+            tabs.append(f'=== "{plain(other["machine"]["gpu"])}"\n\n' + "\n".join("    " + line if line else "" for line in body.split("\n")))
         return "\n".join(tabs)
 
     def _table(self, call, result, cells, columns):
@@ -227,20 +233,30 @@ class Page:
         if call["name"] == "roofline":
             if missing := set(labels) - {row.get("impl") for row in rows}:
                 raise PageError(f"no row of {call['lab']} has impl {', '.join(sorted(missing))}.")
-            svg = self.charts.roofline(rows, labels, result["values"])
+            drawn = [row for row in rows if row.get("impl") in labels and row.get("tflops")]
+            for name in ("S", "intensity", "tflops"):
+                _drawable(call, name, drawn)
+            svg = self._drawn(call, self.charts.roofline, rows, labels, result["values"])
         else:
-            for name in labels:
+            for n, name in enumerate(labels):
                 _known(call, name, rows)
+                _drawable(call, name, rows, gaps=n > 0)
             units = {_unit(name) for name in list(labels)[1:]}
             if len(units) != 1:
                 raise PageError(f"the curves of one chart share one unit, not {', '.join(sorted(map(str, units)))}.")
-            svg = self.charts.line(rows, labels, units.pop() or "")
+            svg = self._drawn(call, self.charts.line, rows, labels, units.pop() or "")
         return self._figure("chart", svg + self.provenance(result))
 
     def _output(self, call, fenced):
         if not fenced:
             raise PageError(f"{{{{ {call['lab']}.output }}}} belongs inside a ```{{.text .no-copy}} fence.")
-        return self._result(call)["output"].rstrip("\n")
+        return _inside_fence(call, self._result(call)["output"].rstrip("\n"), r"[\x00-\x08\x0b-\x1f]")
+
+    def _drawn(self, call, draw, *what):
+        try:
+            return draw(*what)
+        except (LookupError, TypeError, ValueError, OverflowError) as error:
+            raise PageError(f"cannot draw {call['lab']}.{call['name']}: {type(error).__name__}: {str(error)[:200]}.") from None
 
     def _drawing(self, name):
         try:
@@ -266,11 +282,36 @@ class Page:
         if source.get("commit"):
             parts.append(f"{words['commit']} {source['commit'][:9]}" + (f" ({words['dirty']})" if source["dirty"] else ""))
         space = "" if words["measured"].endswith("：") else " "
-        badge = f'<strong class="gpu">{html.escape(machine["gpu"])}</strong>'
-        text = " · ".join(html.escape(part) for part in parts)
+        badge = f'<strong class="gpu">{plain(machine["gpu"])}</strong>'
+        text = " · ".join(map(plain, parts))
         link = f'<a href="{self.root}{result["url"]}">{words["json"]}</a>'
         stale = f' <strong class="stale">{words["stale"]}</strong>' if result["stale"] else ""
         return f'<p class="provenance" data-search-exclude>{words["measured"]}{space}{badge} · {text} · {link}{stale}</p>'
+
+
+def plain(value):
+    """What a result says, as text in a page: nothing in it is HTML, Markdown or a formula, and it stays on its line."""
+    return re.sub(r"""[&<>"`*_\[\]{}$\\]""", lambda m: f"&#{ord(m[0])};" if m[0] not in ENTITIES else ENTITIES[m[0]], re.sub(r"[\x00-\x1f\x7f]", " ", str(value)))
+
+
+ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
+
+
+def _inside_fence(call, text, forbidden):
+    """Code is shown as it is, so it must not hold what ends its fence or asks for another file."""
+    if found := re.search(rf"^\s*(`{{3}}|~{{3}})|-8<-|{forbidden}", text, re.M):
+        raise PageError(f"{call['lab']}.{call['name']} holds {found[0]!r}, which cannot stand inside a fence. Print something else and measure again.")
+    return text
+
+
+def _drawable(call, name, rows, gaps=False):
+    """Logarithmic axes take positive numbers; a curve may have gaps and the axis below it none."""
+    cells = [row.get(name) for row in rows]
+    for value in cells:
+        if not (value is None and gaps or isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e300):
+            raise PageError(f"a chart draws positive numbers, and {call['lab']} has {str(value)[:60]!r} in column '{name}'.")
+    if all(value is None for value in cells):
+        raise PageError(f"{call['lab']} has no number in column '{name}' to draw.")
 
 
 def _filters(text):
@@ -328,8 +369,8 @@ def _format(name, value, spec):
     if spec:
         try:
             return format(value, spec.strip())
-        except (ValueError, TypeError):
-            raise PageError(f"the format '{spec.strip()}' does not fit {name} = {value!r}.") from None
+        except (ValueError, TypeError, OverflowError):
+            raise PageError(f"the format '{spec.strip()}' does not fit {name} = {str(value)[:100]!r}.") from None
     if isinstance(value, bool) or isinstance(value, str):
         return str(value)
     if isinstance(value, int):
@@ -352,8 +393,8 @@ def _column_format(values):
 
 def _cell(name, text, value):
     if name.endswith("kernel"):
-        return f'<code title="{html.escape(str(value), quote=True)}">{_breakable(short_kernel(text))}</code>'
-    return html.escape(str(text), quote=False)
+        return f'<code title="{plain(value)}">{_breakable(short_kernel(text))}</code>'
+    return plain(text)
 
 
 def short_kernel(name):
@@ -364,4 +405,4 @@ def short_kernel(name):
 
 
 def _breakable(name):
-    return html.escape(name).replace("_", "_<wbr>")
+    return re.sub(r"(?<=\w)&#95;(?=\w)", "_<wbr>", plain(name))

@@ -1,11 +1,15 @@
 """Measured results: read, refuse what is incomplete, say whether the program has changed since."""
 import hashlib
 import json
+import math
 import pathlib
+import re
 
 import jsonschema
 
 from .errors import PageError
+
+LARGEST = 16 * 2**20   # bytes of one result
 
 
 def load(folder, examples):
@@ -23,6 +27,8 @@ def load(folder, examples):
     found = {}
     for path in sorted(folder.glob("*/*.json")):
         where = f"examples/results/{path.relative_to(folder).as_posix()}"
+        if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", path.parent.name):
+            raise PageError(f"{where}: the folder must be a card's name as `make labs` writes it: lower-case letters, digits, hyphens.")
         result = _parse(path, where)
         errors = sorted(validator.iter_errors(result), key=lambda e: (e.validator != "required", [str(step) for step in e.path]))
         error = errors[0] if errors else None
@@ -46,10 +52,26 @@ def digest(data):
 
 
 def _parse(path, where):
+    if not path.is_file() or path.stat().st_size > LARGEST:
+        raise PageError(f"{where}: no plain file, or larger than {LARGEST >> 20} MiB. Remove it, or measure again with `make labs LAB={path.stem}`.")
+    try:
+        return strict_json(path.read_text("utf-8"))
+    except (ValueError, RecursionError, OSError) as error:
+        raise PageError(f"{where}: not strict JSON: {str(error)[:300]}. Measure again with `make labs LAB={path.stem}`.") from None
+
+
+def strict_json(text):
+    """What a JSON text says. Raises ValueError for what other readers of JSON refuse or read otherwise: NaN, a number that overflows, a name twice, half a character."""
     def refuse(name):
         raise ValueError(f"{name} is not JSON")
 
-    try:
-        return json.loads(path.read_text("utf-8"), parse_constant=refuse)
-    except (ValueError, RecursionError) as error:
-        raise PageError(f"{where}: not strict JSON: {error}. Measure again with `make labs LAB={path.stem}`.") from None
+    def number(digits):
+        return refuse(digits[:30]) if math.isinf(float(digits)) else float(digits)
+
+    def once(pairs):
+        names = dict(pairs)
+        return names if len(names) == len(pairs) else refuse("a name given twice, among " + ", ".join(names)[:200] + ",")
+
+    result = json.loads(text, parse_constant=refuse, parse_float=number, object_pairs_hook=once)
+    json.dumps(result, ensure_ascii=False).encode("utf-8")
+    return result

@@ -124,7 +124,7 @@ def stepper(options, context):
         f"<tr><td>{n}</td><td>{', '.join(f'{s:.3f}' for s in tile['s'])}</td><td>{tile['m']:.3f}</td><td>{tile['rescale']:.6f}</td><td>{tile['l']:.6f}</td></tr>"
         for n, tile in enumerate(shown["tiles"])
     )
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     return (
         start("stepper", context, file=name)
         + f'<ol class="steps">{"".join(rows)}</ol>'
