@@ -7,6 +7,7 @@ import functools
 import json
 
 import pytest
+from core.calculator import CARDS
 from support import TOP
 
 
@@ -394,6 +395,15 @@ def test_a_boolean_mask_becomes_two_bytes_a_position_for_all_heads():
     assert all(found[column] * found["heads"] == pytest.approx(2, abs=0.01) for column in ("score_bytes", "no_cudnn_score_bytes"))
 
 
+# The calculator's card: docs/*/calculator.md
+
+def test_no_program_reached_the_data_sheets_peak_and_decode_passes_the_copy():
+    card = next(card for card in CARDS if card["key"] == "h200")
+    assert max(row["tflops"] or 0 for row in rows("attention_roofline")) < card["tflops"]
+    read = max(row["gbps"] for row in rows("decode_attention", part="decode"))
+    assert values("attention_roofline")["copy_gbps"] < read < card["gbps"]
+
+
 # Beyond one GPU: docs/*/ring.md
 
 def grid(causal, sharding, column):
@@ -408,6 +418,7 @@ def test_ring_was_measured_on_two_gpus_joined_by_18_nvlinks():
     found = result("ring_attention")["values"]
     assert (found["gpus"], found["link"], found["longest_S"], found["cap_gib"]) == (2, "NV18", 524288, 2)
     assert {row["samples"] for row in rows("ring_attention", part="grid", S=524288)} == {2}
+    assert all(row["ms"] == row["p10_ms"] for row in rows("ring_attention", part="grid", S=524288))    # of two samples the lower one
 
 
 def test_ring_contiguous_runs_leave_the_first_gpu_waiting_and_zigzag_does_not():
@@ -417,7 +428,8 @@ def test_ring_contiguous_runs_leave_the_first_gpu_waiting_and_zigzag_does_not():
     assert all(0.93 < first[S] / last[S] < 1.07 for S in first)
     contiguous, zigzag = grid(*CONTIGUOUS, "speedup"), grid(*ZIGZAG, "speedup")
     assert all(zigzag[S] > 1.25 * contiguous[S] for S in zigzag)
-    assert contiguous[524288] > 1.33 and zigzag[524288] > 2                              # one GPU slows down there, see below
+    for factors, bound in ((contiguous, 4 / 3), (zigzag, 2)):
+        assert [S for S in sorted(factors) if factors[S] > bound] == [131072, 262144, 524288]      # one GPU slows down there, see below
 
 
 def test_ring_speed_without_a_mask():

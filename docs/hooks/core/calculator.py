@@ -18,8 +18,8 @@ CARDS = [
     {
         "key": "l4", "name": "L4", "sms": 58, "gib": 24, "gbps": 300, "tflops": 121,
         "source": {
-            "en": "NVIDIA, L4 data sheet: memory, bandwidth, 242 TFLOP/s with sparsity, dense half of it. Multiprocessors: Ada GPU Architecture whitepaper.",
-            "zh": "NVIDIA L4 产品手册：显存、带宽，稀疏 242 TFLOP/s，稠密减半。SM 个数：《Ada GPU Architecture》白皮书。",
+            "en": "NVIDIA, L4 data sheet: memory, bandwidth, 242 TFLOP/s with sparsity, dense half of it. Multiprocessors: Ada GPU Architecture whitepaper. PyTorch reports 22.0 GiB of the 24 (ArcInstitute/evo2, issue 190): raise the reserve to 2.5.",
+            "zh": "NVIDIA L4 产品手册：显存、带宽，稀疏 242 TFLOP/s，稠密减半。SM 个数：《Ada GPU Architecture》白皮书。24 里 PyTorch 只报告 22.0 GiB（ArcInstitute/evo2 issue 190）：请把预留加到 2.5。",
         },
     },
     {
@@ -52,8 +52,8 @@ CARDS = [
     },
 ]
 CEILINGS = {
-    "en": ("{name}, ceilings measured", "Measured here, on an {gpu}: bandwidth is a copy within device memory (read plus written), TFLOP/s a bf16 matrix product of 8192 × 8192. Memory and multiprocessors: PyTorch, on this card."),
-    "zh": ("{name}，实测上限", "在本站的 {gpu} 上实测：带宽是显存内的拷贝（读加写），TFLOP/s 是 8192 × 8192 的 bf16 矩阵乘。显存和 SM 个数：PyTorch 在这张卡上读到的值。"),
+    "en": ("{name}, ceilings measured", "Measured here, on an {gpu}: bandwidth is a copy within device memory (read plus written), which a kernel that only reads can pass, TFLOP/s a bf16 matrix product of 8192 × 8192. Memory and multiprocessors: PyTorch, on this card."),
+    "zh": ("{name}，实测上限", "在本站的 {gpu} 上实测：带宽是显存内的拷贝（读加写），只读的 kernel 可以超过它；TFLOP/s 是 8192 × 8192 的 bf16 矩阵乘。显存和 SM 个数：PyTorch 在这张卡上读到的值。"),
 }
 EXAMPLE = {"B": 1, "heads": 28, "kv_heads": 28, "S": 4096, "d": 128, "dtype": "bf16", "causal": False}    # the lesson's
 RESERVE = 2                                                # GiB: drivers report less than a data sheet, and the CUDA context lives there too
