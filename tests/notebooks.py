@@ -61,7 +61,7 @@ WORDS = {
         "origin": "Made from `examples/{lab}.py`; the code cells of the program are that file, byte for byte.",
         "outputs": "**Outputs:** {gpu}, driver {driver}, PyTorch {torch}, {date}, commit `{commit}`.",
         "none": "**Outputs:** none yet.",
-        "run": "**To run it yourself:** run all cells from the top. You need an NVIDIA GPU of compute capability 8.0 or newer and PyTorch with CUDA, nothing else. "
+        "run": "**To run it yourself:** run all cells from the top. You need an NVIDIA GPU of compute capability 8.0 or newer and PyTorch with CUDA. "
                "In Colab: File, Upload notebook; then Runtime, Change runtime type, and a GPU such as L4 or A100 (a T4 is too old). In Jupyter: `pip install jupyterlab torch`, then `jupyter lab {lab}.ipynb`.",
         "setup": ("A notebook is no file", "The program ends with the usual lines that start it, and may start itself again as a child process. "
                   "Two names decide both: with this `__name__` the last lines start nothing, and under this `__file__` a child finds the program."),
@@ -79,7 +79,7 @@ WORDS = {
         "origin": "由 `examples/{lab}.py` 生成；程序部分的代码单元与该文件逐字节一致。",
         "outputs": "**输出来自**：{gpu}，驱动 {driver}，PyTorch {torch}，{date}，提交 `{commit}`。",
         "none": "**输出**：暂无。",
-        "run": "**自己运行**：从头运行全部单元。需要计算能力 8.0 及以上的 NVIDIA GPU 和 CUDA 版 PyTorch，此外什么都不用装。"
+        "run": "**自己运行**：从头运行全部单元。需要计算能力 8.0 及以上的 NVIDIA GPU 和 CUDA 版 PyTorch。"
                "在 Colab 中：File → Upload notebook，再到 Runtime → Change runtime type 选 L4 或 A100 这样的 GPU（T4 太旧）。在 Jupyter 中：先 `pip install jupyterlab torch`，再 `jupyter lab {lab}.ipynb`。",
         "setup": ("Notebook 不是程序文件", "程序末尾有常见的启动语句，有的程序还会把自己作为子进程再启动一次。两者取决于两个名字："
                   "设成这个 `__name__`，末尾几行就不会启动程序；设成这个 `__file__`，子进程就能找到程序。"),
