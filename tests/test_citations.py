@@ -47,7 +47,7 @@ EVERYWHERE = {"2 bytes", "4 bytes", "24 bytes", "2 字节", "4 字节", "24 字�
 PLAIN = {  # page: figures that are neither measured nor computed nor quoted, and why
     "backward": {"2 倍": "four products over two, in English words"},
     "calculator": {"7 FLOP": "the heading of the page on decode that is linked"},
-    "decisions": {"2.6": "a version of PyTorch"},
+    "decisions": {"2.6": "a version of PyTorch", "200 %": "a zoom of the browser"},
     "decode": {"40 times": "a question's choice", "2 倍": "the same", "7 倍": "the same", "40 倍": "the same", "80 %": "PyTorch's rule, in kv_splits of the lab", "100 %": "of a copy", "20 %": "an example of a bad report"},
     "glossary": {"900 GB/s": "data sheet of the H200, both directions", "1 MiB": "a definition", "1 MB": "a definition", "1 GiB": "a definition", "1 GB": "a definition"},
     "interview": {"70 GiB": "vLLM's rule, in the evidence"},
