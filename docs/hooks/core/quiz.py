@@ -29,7 +29,7 @@ from .errors import PageError
 LANGUAGES = ("en", "zh")
 WORDS = {
     "en": {"right": "Right.", "wrong": "Wrong.", "answer": "Answer:", "slips": "Common slips", "see": "See:", "space": " ", "stop": "."},
-    "zh": {"right": "正确。", "wrong": "错误。", "answer": "答案：", "slips": "常见的错", "see": "依据：", "space": "", "stop": "。"},
+    "zh": {"right": "正确。", "wrong": "错误。", "answer": "答案：", "slips": "常见的错误", "see": "依据：", "space": "", "stop": "。"},
 }
 SLOT = re.compile(r"\{([A-Za-z]\w*)\}")
 
