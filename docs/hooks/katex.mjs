@@ -4,7 +4,8 @@ import katex from "katex";
 
 function render([tex, displayMode]) {
   try {
-    return { html: katex.renderToString(tex, { displayMode, strict: "error", output: "htmlAndMathml", trust: false }) };
+    const html = katex.renderToString(tex, { displayMode, strict: "error", output: "htmlAndMathml", trust: false });
+    return { html: html.replace(/<annotation encoding="application\/x-tex">.*?<\/annotation>/s, "") };   // the source, which nobody sees
   } catch (error) {
     return { error: error.message };
   }

@@ -222,9 +222,9 @@ def calculator(options, context):
 
 
 def quiz(options, context):
-    """The questions of docs/quiz/<name>.yml; js/site.js fetches the script when the reader comes near (`data-near`)."""
-    name = options["name"]
-    return f'<div class="widget widget-quiz" data-widget="quiz" data-quiz="{html.escape(name, quote=True)}" data-near data-search-exclude>{quizzes.render(name, context)}</div>'
+    """The questions of docs/quiz/<name>.yml; js/site.js fetches the script when the reader presses the button that `data-ask` words."""
+    name, ask = options["name"], {"en": "Start the quiz: one question at a time, scored", "zh": "开始测验：一次一题，自动计分"}[context.lang]
+    return f'<div class="widget widget-quiz" data-widget="quiz" data-quiz="{html.escape(name, quote=True)}" data-ask="{ask}" data-search-exclude>{quizzes.render(name, context)}</div>'
 
 
 RENDERERS = {"run": (run, ["file"]), "stepper": (stepper, ["file"]), "exercise": (exercise, ["name"]), "progress": (progress, []), "calculator": (calculator, []), "quiz": (quiz, ["name"])}

@@ -110,9 +110,11 @@ document.addEventListener("DOMContentLoaded", () => {
   copy();
 });
 
-// Each widget brings its own module; a page without widgets loads none. One far down the page (`data-near`) waits until the reader comes near.
+// Each widget brings its own module; a page without widgets loads none. One that asks first (`data-ask`: a button's words) waits for its button.
 const bring = (element) => import(new URL(`./${element.dataset.widget}.js`, import.meta.url)).then((module) => module.default(element));
-const near = new IntersectionObserver((entries) => entries.filter((entry) => entry.isIntersecting).forEach(({ target }) => { near.unobserve(target); bring(target); }), { rootMargin: "100% 0px" });
 for (const element of document.querySelectorAll("[data-widget]")) {
-  if ("near" in element.dataset) near.observe(element); else bring(element);
+  if (!element.dataset.ask) { bring(element); continue; }
+  const button = Object.assign(document.createElement("button"), { type: "button", className: "primary ask", textContent: element.dataset.ask });
+  button.addEventListener("click", () => bring(element).then(() => { button.remove(); element.querySelector("form:not([hidden]) input, .result:not([hidden])")?.focus(); }));
+  element.prepend(button);
 }
