@@ -38,9 +38,9 @@ test: .venv/test.stamp node_modules/.stamp browser   ## everything (ARGS= for py
 mutate: .venv/test.stamp node_modules/.stamp browser ## break each promise on purpose and see its check turn red (ARGS= names; --list)
 	@$(BIN)/python tests/mutations.py $(ARGS)
 
-audit: browser node_modules/.stamp tests/audit/node_modules/.stamp   ## Lighthouse's verdict on home, lesson and one lab, both languages: minutes, on a quiet machine (PAGES="en/lesson/ …")
+audit: browser node_modules/.stamp tests/lighthouse/node_modules/.stamp   ## Lighthouse's verdict on home, lesson and one lab, both languages: minutes, on a quiet machine (PAGES="en/lesson/ …")
 	@SITE_URL= $(BIN)/mkdocs build --quiet --strict --site-dir .cache/audit
-	@$(BIN)/python tests/audit/audit.py .cache/audit $(PAGES)
+	@$(BIN)/python tests/lighthouse/audit.py .cache/audit $(PAGES)
 
 growth: .venv/test.stamp node_modules/.stamp  ## processor seconds of a warm strict build with 10, 60 and 500 generated pages (PAGES="10 20")
 	@$(BIN)/python tests/growth.py $(PAGES)
@@ -148,8 +148,8 @@ node_modules/.stamp: package.json package-lock.json
 	@npm ci --silent --no-fund --no-audit || $(call stop,npm could not fetch the packages of package-lock.json. Check the network and run make again.)
 	@touch $@
 
-tests/audit/node_modules/.stamp: tests/audit/package.json tests/audit/package-lock.json node_modules/.stamp
-	@cd tests/audit && npm ci --silent --no-fund --no-audit || $(call stop,npm could not fetch the packages of tests/audit/package-lock.json. Check the network and run make again.)
+tests/lighthouse/node_modules/.stamp: tests/lighthouse/package.json tests/lighthouse/package-lock.json node_modules/.stamp
+	@cd tests/lighthouse && npm ci --silent --no-fund --no-audit || $(call stop,npm could not fetch the packages of tests/lighthouse/package-lock.json. Check the network and run make again.)
 	@touch $@
 
 browser: .venv/test.stamp

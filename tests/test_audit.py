@@ -7,7 +7,7 @@ import urllib.request
 import pytest
 from support import TOP
 
-sys.path.append(str(TOP / "tests" / "audit"))
+sys.path.append(str(TOP / "tests" / "lighthouse"))
 import audit  # noqa: E402
 
 BAR = {"performance": 95, "accessibility": 100, "best-practices": 100, "seo": 100, "paint": 2000.0, "blocked": 0, "shift": 0}

@@ -11,7 +11,7 @@ import growth
 import pytest
 from support import LANGUAGES, TOP, copied
 
-sys.path.append(str(TOP / "tests" / "audit"))
+sys.path.append(str(TOP / "tests" / "lighthouse"))
 import audit  # noqa: E402
 
 WEIGHT, SCRIPT, REQUESTS, SHIFT = 250_000, 60_000, 30, 0.02
