@@ -67,23 +67,6 @@ def test_the_switcher_keeps_page_and_anchor_both_ways(page, served, path):
     assert page.url == served + path + (f"#{anchor}" if anchor else "")
 
 
-@pytest.mark.parametrize("lang", LANGUAGES)
-@pytest.mark.parametrize("width", [390, 1440])
-def test_what_is_far_below_costs_nothing_and_an_anchor_there_is_reached(page, served, lang, width):
-    page.set_viewport_size({"width": width, "height": 800})
-    page.goto(served + f"{lang}/lesson/", wait_until="networkidle")
-    far = page.evaluate("""() => [...document.querySelectorAll("article > p, article > .highlight, article > div.math")].slice(60)
-        .map((e) => (e.firstElementChild ?? e)).filter((e) => e.matches("article > * *")).map((e) => e.checkVisibility({ contentVisibilityAuto: true }))""")
-    assert len(far) > 50 and not any(far), f"{far.count(True)} of {len(far)} blocks far below are laid out before the reader comes near"
-    for anchor in ("lab", "self-test"):
-        page.goto(served + f"{lang}/lesson/#{anchor}")
-        page.wait_for_timeout(500)
-        assert 0 <= page.evaluate("anchor => document.getElementById(anchor).getBoundingClientRect().top", anchor) < 200, anchor
-        shown = page.evaluate("[...document.querySelectorAll('article > *')].filter((e) => { const box = e.getBoundingClientRect(); return box.bottom > 0 && box.top < innerHeight; })"
-                              ".every((e) => (e.firstElementChild ?? e).checkVisibility({ contentVisibilityAuto: true }))")
-        assert shown, f"something on the screen at #{anchor} is not drawn"
-
-
 def test_the_root_page_follows_the_browser_and_remembers_the_reader(chromium, served):
     for locale, lang in (("zh-CN", "zh"), ("en-GB", "en"), ("fr-FR", "en")):
         context = chromium.new_context(locale=locale)
