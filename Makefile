@@ -39,7 +39,7 @@ mutate: .venv/test.stamp node_modules/.stamp browser ## break each promise on pu
 	@$(BIN)/python tests/mutations.py $(ARGS)
 
 audit: browser node_modules/.stamp tests/lighthouse/node_modules/.stamp   ## Lighthouse's verdict on home, lesson and one lab, both languages: minutes, on a quiet machine (PAGES="en/lesson/ …")
-	@SITE_URL= $(BIN)/mkdocs build --quiet --strict --site-dir .cache/audit
+	@SITE_URL= $(BIN)/mkdocs build --strict --site-dir .cache/audit
 	@$(BIN)/python tests/lighthouse/audit.py .cache/audit $(PAGES)
 
 growth: .venv/test.stamp node_modules/.stamp  ## processor seconds of a warm strict build with 10, 60 and 500 generated pages (PAGES="10 20")
