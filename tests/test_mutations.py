@@ -37,7 +37,7 @@ PROBES = [
     (mutations.Mutation("no-such-text", [("README.md", "this text is nowhere", "")], NODE), "no longer applies"),
     (mutations.Mutation("no-such-file", [("NOWHERE.md", "a", "b")], NODE), "no longer applies"),
     (mutations.Mutation("no-such-check", HARMLESS, "tests/test_placeholders.py::test_of_nothing"), "did not fail but broke"),
-    (mutations.Mutation("broken-on-the-way", [("docs/hooks/core/placeholders.py", "import html\n", "import nothing_of_that_name\n")], NODE), "did not fail but broke"),
+    (mutations.Mutation("broken-on-the-way", [("docs/hooks/core/placeholders.py", "import re\n", "import nothing_of_that_name\n")], NODE), "did not fail but broke"),
     (mutations.Mutation("another-reason", [("docs/hooks/core/placeholders.py", "rsplit(\"::\", 1)[-1]", "rsplit(\"::\", 1)[0]")], NODE, "words that nobody says"), "red for another reason"),
 ]
 

@@ -211,7 +211,7 @@ def calculator(options, context):
         "cards": numbers.cards(results, context.lang), "measured": numbers.measured(results, context.extra["short_kernel"]),
         "example": numbers.EXAMPLE, "reserve": numbers.RESERVE,
     }
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=False).replace("</", "<\\/")
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=False).replace("<", "\\u003c")
     command = f"<code>python flash_vs_naive_memory.py --predict --gib {card['gib']}</code>"
     return (
         start("calculator", context)
