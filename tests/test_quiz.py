@@ -226,7 +226,7 @@ class Quiz:
         self.page, self.lang, self.words = page, lang, WORDS[lang]
         page.locator(".widget-quiz").scroll_into_view_if_needed()
         self.box = page.locator(".widget-quiz")
-        if (start := self.box.locator("button.ask")).count():
+        if (start := self.box.locator(".start button")).count():
             start.click()
         self.box.locator(".say").wait_for(state="attached")
         self.form, self.say, self.status, self.state = self.box.locator("form:visible"), self.box.locator(".say"), self.box.locator(".status"), self.box.locator(":scope > .state")
@@ -580,13 +580,13 @@ def test_axe_finds_nothing_open_and_answered_and_a_phone_holds_it(chromium, serv
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_the_script_is_fetched_when_the_reader_starts_and_the_first_question_has_the_focus(chromium, served, lang):
     page = opened(chromium, served, lang)
-    start = page.locator(".widget-quiz button.ask")
+    start = page.locator(".widget-quiz .start button")
     assert start.is_visible() and page.locator(".widget-quiz .questions > li").count() == len(QUESTIONS), "what stands there before is what stands there without scripts"
     late = [url for url in page.asked if url.endswith(("quiz.js", "formulas.js"))]
     assert not late, late
     start.focus()
     page.keyboard.press("Enter")
-    page.wait_for_selector(".widget-quiz .bar", timeout=20_000)
+    page.wait_for_selector(".widget-quiz .say", state="attached", timeout=20_000)
     assert start.count() == 0 and page.evaluate("document.activeElement.closest('.widget-quiz form') !== null"), "the focus was lost"
     closed(page)
 

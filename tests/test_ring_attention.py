@@ -329,10 +329,10 @@ def test_one_buffer_for_two_processes_and_never_more_than_two():
 ENV = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def torchrun(P, *arguments, cwd, seconds=60):
-    """(finished process, seconds it took); the two streams are one text."""
+def torchrun(P, *arguments, cwd, seconds=60, pause=0.1):
+    """(finished process, seconds it took); the two streams are one text. pause: how often torchrun looks for the dead; 0.1 s is its default."""
     begin = time.monotonic()
-    run = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(P), *arguments],
+    run = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--monitor-interval", str(pause), "--nproc-per-node", str(P), *arguments],
                          cwd=cwd, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds)
     return run, time.monotonic() - begin
 
@@ -424,7 +424,7 @@ class Dying(lab.Ring):
 lab.Ring = Dying
 sys.exit(lab.main(["--device", "cpu"]))
 ''', "utf-8")
-    run, seconds = torchrun(4, "driver.py", cwd=alone)
+    run, seconds = torchrun(4, "driver.py", cwd=alone, pause=8)                              # at its default it may end the others before they have spoken
     assert run.returncode == 1 and seconds < 30, (seconds, run.stdout)
     assert "a neighbour in the ring is gone" in run.stdout, run.stdout                       # by a rank that waited for it
     assert "exitcode  : 9" in run.stdout and "rank      : 2" in run.stdout, run.stdout       # by torchrun

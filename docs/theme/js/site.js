@@ -114,7 +114,9 @@ document.addEventListener("DOMContentLoaded", () => {
 const bring = (element) => import(new URL(`./${element.dataset.widget}.js`, import.meta.url)).then((module) => module.default(element));
 for (const element of document.querySelectorAll("[data-widget]")) {
   if (!element.dataset.ask) { bring(element); continue; }
-  const button = Object.assign(document.createElement("button"), { type: "button", className: "primary ask", textContent: element.dataset.ask });
-  button.addEventListener("click", () => bring(element).then(() => { button.remove(); element.querySelector("form:not([hidden]) input, .result:not([hidden])")?.focus(); }));
-  element.prepend(button);
+  const bar = Object.assign(document.createElement("div"), { className: "bar start" });
+  const button = Object.assign(document.createElement("button"), { type: "button", className: "primary", textContent: element.dataset.ask });
+  button.addEventListener("click", () => bring(element).then(() => { bar.remove(); element.querySelector("form:not([hidden]) input, .result:not([hidden])")?.focus(); }));
+  bar.append(button);
+  element.prepend(bar);
 }
