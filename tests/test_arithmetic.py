@@ -175,6 +175,7 @@ FIGURES = [  # (figure as written, expression in its unit, page)
     ("1.94 GB", flash_traffic(4096) / GB, "interview"),
     ("117.4 MB", inputs_and_output(4096) / MB, "interview"),
     ("15000", round(lab.largest_S(24 * GIB, naive_memory), -3), "interview"),
+    ("530", lab.largest_S(24 * GIB, naive_memory) - lab.largest_S(24 * GB, naive_memory), "interview"),
     ("3.5 GiB", H * 2048 * 32768 * E / GIB, "interview"),
     ("32 KiB", 16 * H_KV * 2 * D * E / KIB, "vllm"),
     ("904", 5000 - 2 * 2048, "vllm"),

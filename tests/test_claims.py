@@ -442,6 +442,21 @@ def test_ring_speed_without_a_mask():
 def test_ring_transfer_is_nowhere_to_be_seen_at_length():
     ms, transfer = grid(*FULL, "ms"), grid(*FULL, "transfer_ms")
     assert transfer[524288] < 0.001 * ms[524288] and transfer[32768] < 0.01 * ms[32768]
+    longer = [row for row in rows("ring_attention", part="grid", causal=False) if row["ms"] > row["compute_ms"] + row["transfer_ms"]]
+    assert 0 < len(longer) < 6 and all(row["ms"] < 1.05 * row["compute_ms"] for row in longer), "'up to 5 %'"
+    assert all(5 * row["transfer_ms"] < row["ms"] - row["compute_ms"] < 1.2 * (row["p90_ms"] - row["p10_ms"]) for row in longer), "several times the pass; about as much as the runs differ"
+
+
+def test_ring_the_one_gpu_is_not_the_slower_card():
+    first, last = (grid(*FULL, column) for column in ("rank0_compute_ms", "last_rank_compute_ms"))
+    assert all(last[S] < 1.005 * first[S] for S in first) and last[524288] < first[524288]
+
+
+def test_ring_runs_out_before_its_predicted_bytes_reach_the_cap_and_one_gpu_does_not():
+    cap = 1024 * values("ring_attention")["cap_gib"]
+    first = {impl: min((row for row in rows("ring_attention", part="cap", impl=impl, status="oom")), key=lambda row: row["S"]) for impl in ("one GPU", "ring", "ring by head")}
+    assert {impl: row["predicted_mib"] < cap for impl, row in first.items()} == {"one GPU": False, "ring": True, "ring by head": True}
+    assert all(row["S"] % 4096 == 0 for row in rows("ring_attention", part="cap")), "'in steps of 4096'"
 
 
 def test_ring_memory_two_gpus_need_more_than_one_each_and_head_by_head_less():

@@ -123,6 +123,7 @@ def test_answers_that_rest_on_results_are_borne_by_them():
     relative = {rounded: claims.row("attention_error", part="ablation", dtype="bf16", rounded=rounded)["rel_err"] for rounded in ("scores", "p")}
     assert claims.row("decode_attention", part="trap", impl="flash")["sees"] == "refused"
     assert relative["scores"] > 1.5 * relative["p"]
+    assert all("pytorch_flash::flash_fwd_kernel<" in row["kernel_full"] for row in claims.rows("ring_attention", part="grid")), "proof: PyTorch's namespace"
     assert claims.row("attention_roofline", part="grid", impl="cudnn", S=4096, causal=False)["ms"] < full[4096]
 
 
