@@ -93,6 +93,11 @@ MUTATIONS = [
     both("quotation-without-its-place", "versions.md", "(Fig. 2, left)", "", "tests/test_citations.py::test_what_is_quoted_names_its_source_and_the_place_in_it[en-versions.md]", "needs its place", zh=("（Fig. 2 左）", "")),
     M("glossary-links-stand-in-code", "docs/hooks/core/glossary.py", '"a|button|caption|code|data|', '"a|button|caption|data|', "tests/test_glossary.py::test_the_first_use_becomes_a_link_where_it_is_prose"),
 
+    both("columns-of-a-table-changed-places", "lesson.md", "| S | naive, MiB | flash, MiB | naive / flash |", "| S | flash, MiB | naive, MiB | naive / flash |", "tests/test_headers.py::test_a_header_means_its_column_and_no_other[en]", "stands over naive_mib", zh=("| S | 朴素实现（MiB） | flash（MiB） |", "| S | flash（MiB） | 朴素实现（MiB） |")),
+    both("curves-of-a-chart-renamed", "lesson.md", 'naive_mib="naive" flash_mib="flash"', 'naive_mib="flash" flash_mib="naive"', "tests/test_headers.py::test_a_header_means_its_column_and_no_other[zh]", "naive_mib", zh=('naive_mib="朴素实现" flash_mib="flash"', 'naive_mib="flash" flash_mib="朴素实现"')),
+
+    both("a-claim-is-turned-round", "backward.md", "More FLOPs, less time, at every length", "More FLOPs, more time, at every length", "tests/test_claims.py::test_the_page_still_says_what_the_results_bear", "less time", zh=("时间更短，每个长度", "时间更长，每个长度")),
+
     # Examples and what they print
     M("captured-output-edited", "examples/outputs/online_softmax.txt", "0.891366", "0.891367", "tests/test_online_softmax.py::test_output_is_what_the_file_prints_alone_on_every_python_here", "0.891367"),
     M("captured-output-of-a-pitfall-edited", "examples/outputs/pitfalls-megabytes.txt", "1996.5", "1997.5", "tests/test_pitfalls.py::test_the_file_runs_alone_and_its_output_is_up_to_date[megabytes]", "make outputs"),
@@ -120,7 +125,7 @@ MUTATIONS = [
     rejects("backward_row", "if K.read > 5 + 1 or V.read > 5 + 1:", "if False:"),
     M("one-grader-forgives-more", "examples/exercises/grade_merge_parts.py", "rel_tol=1e-9", "rel_tol=1e-2", "tests/test_exercises.py::test_graders_end_alike"),
     M("every-grader-forgives-more", "examples/exercises/grade_online_row.py", "rel_tol=1e-9, abs_tol=1e-9", "rel_tol=1, abs_tol=9", "tests/test_exercises.py::test_a_wrong_solution_fails[online_row-never_divides-]", "passes the grader"),
-    M("grader-prints-a-traceback", "examples/exercises/grade_online_row.py", "except (Exception, SystemExit) as error:\n            raise Wrong(given, shown(expected), self.explain(error)) from None", "except ZeroDivisionError as error:\n            raise Wrong(given, shown(expected), self.explain(error)) from None",
+    M("grader-prints-a-traceback", "examples/exercises/grade_online_row.py", "except BaseException as error:\n            raise Wrong(given, shown(expected), self.explain(error)) from None", "except ZeroDivisionError as error:\n            raise Wrong(given, shown(expected), self.explain(error)) from None",
       "tests/test_exercises.py::test_what_is_not_a_solution_is_told_in_a_line"),
 
     # Results and their writer
@@ -142,7 +147,7 @@ MUTATIONS = [
     M("unit-behind-a-number-is-not-checked", "docs/hooks/core/placeholders.py", "        _unit_behind(name, match.string[match.end():])\n", "", "tests/test_placeholders.py::test_mistakes_name_themselves_and_their_line", "MB"),
     M("unit-in-a-header-is-not-checked", "docs/hooks/core/placeholders.py", "            _unit_in_header(cell, name)\n", "", "tests/test_placeholders.py::test_mistakes_name_themselves_and_their_line", "must say its unit"),
     M("two-rows-are-as-good-as-one", "docs/hooks/core/placeholders.py", "if len(rows) != 1:", "if not rows:", "tests/test_placeholders.py::test_mistakes_name_themselves_and_their_line", "selects 2 rows"),
-    M("what-a-result-says-is-not-escaped", "docs/hooks/core/placeholders.py", 'return html.escape(str(text), quote=False)', 'return str(text)', "tests/test_placeholders.py::test_values"),
+    M("what-a-result-says-is-not-escaped", "docs/hooks/core/placeholders.py", 'lambda m: f"&#{ord(m[0])};" if m[0] not in ENTITIES else ENTITIES[m[0]]', "lambda m: m[0]", "tests/test_placeholders.py::test_a_value_carries_its_source_and_escapes_what_the_json_says"),
     M("table-without-its-provenance", "docs/hooks/core/placeholders.py", '"\\n".join(body) + "\\n\\n" + self.provenance(result) + "\\n"', '"\\n".join(body) + "\\n"', "tests/test_placeholders.py::test_rows_become_table_rows_and_gain_their_provenance"),
     M("stale-number-without-its-mark", "docs/hooks/core/placeholders.py", 'title="{self.words["stale"]}">!</sup>\' if result["stale"] else ""', 'title="{self.words["stale"]}">!</sup>\' if result["stale"] is None else ""', "tests/test_placeholders.py::test_a_stale_result_is_marked_in_table_and_text"),
     M("out-of-memory-shown-as-a-dash", "docs/hooks/core/placeholders.py", "return self.words.get(rows[0][\"status\"], rows[0][\"status\"])", 'return "–"', "tests/test_placeholders.py::test_values"),
@@ -262,7 +267,7 @@ MUTATIONS = [
     M("fonts-of-formulas-arrive-late", "docs/theme/main.html", '<link rel="preload" as="font"', '<link rel="none"', "tests/test_budgets.py::test_nothing_moves_under_the_reader[phone-zh]", "zh/backward/"),
     M("no-copy-buttons", "mkdocs.yml", "    - content.code.copy\n", "", "tests/test_browser.py::test_copy_gives_the_source_and_a_copied_file_runs[en]"),
     both("output-can-be-copied", "lesson.md", '```{.text .no-copy title="python online_softmax.py"}', '```{.text title="python online_softmax.py"}', "tests/test_browser.py::test_copy_gives_the_source_and_a_copied_file_runs[en]", "offers to copy"),
-    M("switcher-loses-its-place", "docs/theme/js/site.js", "page + location.hash", "page", "tests/test_browser.py::test_the_switcher_keeps_page_and_anchor_both_ways[en/lesson/]"),
+    M("switcher-loses-its-place", "docs/theme/js/site.js", "}`) + location.hash);", "}`));", "tests/test_browser.py::test_the_switcher_keeps_page_and_anchor_both_ways[en/lesson/]"),
     M("root-page-knows-english-only", "docs/theme/js/choose.js", "navigator.languages.map", '["en"].map', "tests/test_browser.py::test_the_root_page_follows_the_browser_and_remembers_the_reader"),
     M("links-too-pale", "docs/theme/css/site.css", "--md-typeset-a-color: #0b6b63;", "--md-typeset-a-color: #7fc7c0;", "tests/test_accessibility.py::test_axe_finds_nothing_in_either_theme_and_the_narrowest_screen_holds_the_page[en/]", "color-contrast"),
     M("buttons-without-names", "docs/hooks/core/html.py", 'aria_expanded="false", aria_label=name)', 'aria_expanded="false")', "tests/test_accessibility.py::test_axe_finds_nothing_in_either_theme_and_the_narrowest_screen_holds_the_page[en/]", "button-name"),
@@ -284,6 +289,112 @@ MUTATIONS = [
     M("exercise-never-gives-up", "docs/theme/js/exercise.js", "SECONDS * 1000", "SECONDS * 1000000", "tests/test_exercise_widget.py::test_an_endless_loop_ends_and_the_page_lives"),
     M("exercise-forgets-without-saying-so", "docs/theme/js/exercise.js", "(kept ? words.kept : words.unkept)", "words.kept", "tests/test_exercise_widget.py::test_without_storage_it_says_so[en]"),
     M("widget-says-nothing-without-scripts", "docs/hooks/core/widgets.py", "f'<table class=\"walk\">", "f'<table class=\"walk\" style=\"display: none\">", "tests/test_stepper.py::test_without_scripts_one_walk_stands_as_a_table[en]"),
+
+    # The quiz
+    Mutation("quiz-another-choice-is-right", [("docs/quiz/lesson.yml", "  - id: bytes\n    right: true\n", "  - id: bytes\n"), ("docs/quiz/lesson.yml", "  - id: pruning\n", "  - id: pruning\n    right: true\n")],
+             "tests/test_quiz.py::test_the_key_is_the_one_written_here", "pruning"),
+    Mutation("quiz-choices-changed-places", [("docs/quiz/lesson.yml", "    en: The start fails, and the error says why.\n", "    en: The next backend of the list is taken, and the log says so!\n"), ("docs/quiz/lesson.yml", "    en: The next backend of the list is taken, and the log says so.\n", "    en: The start fails, and the error says why.\n")],
+             "tests/test_quiz.py::test_the_key_is_the_one_written_here", "named-backend"),
+    M("quiz-question-without-an-answer", "docs/quiz/lesson.yml", "    right: true\n", "", BUILD, "one choice must be right, and none is"),
+    Mutation("quiz-figure-retyped", [("docs/quiz/lesson.yml", "62 FLOP per byte, where", "63 FLOP per byte, where"), ("docs/quiz/lesson.yml", "每字节只做 62 FLOP", "每字节只做 63 FLOP")], "tests/test_quiz.py::test_no_figure_is_typed_that_nothing_recomputes", "63 FLOP"),
+    M("quiz-takes-two-right-answers", "docs/hooks/core/quiz.py", "if len(right) != 1:", "if not right:", "tests/test_quiz.py::test_a_malformed_question_is_refused_with_its_file_and_id", "and a, b are|DID NOT RAISE"),
+    M("quiz-cites-a-heading-that-is-not-there", "docs/hooks/core/quiz.py", 'raise PageError(f"the link {link} leads to no heading of docs/{context.lang}/{name}.")', 'heading = re.match("(.*)", "here")', "tests/test_quiz.py::test_a_malformed_question_is_refused_with_its_file_and_id", "DID NOT RAISE"),
+    M("quiz-marks-the-first-choice", "docs/hooks/core/quiz.py", """{" data-right" if "right" in c else ""}""", """{" data-right" if c is question["choices"][0] else ""}""", "tests/test_quiz.py::test_a_good_file_is_rendered_in_the_page_language"),
+    M("quiz-example-is-another-number", "docs/quiz/lesson.yml", 'answer: "1,904"', 'answer: "1,804"', "tests/test_quiz.py::test_the_example_without_scripts_is_computed[naive-peak]", "1,804"),
+    M("quiz-has-another-formula", "docs/theme/js/quiz.js", "bytes = naiveBytes(B, H, H, S, d), rows", "bytes = naiveBytes(B, H, H, S, d, 4), rows", "tests/test_quiz.py::test_hundreds_of_drawn_shapes_have_the_answers_of_the_labs[naive-peak]"),
+    M("quiz-takes-any-number", "docs/theme/js/quiz.js", "off(work.answer) <= within / 100", "off(work.answer) <= within", "tests/test_quiz.py::test_a_number_typed_in_the_page_is_graded_and_its_slip_explained[naive-peak-en]"),
+    M("quiz-scores-every-choice", "docs/theme/js/quiz.js", '"right" in li.dataset', '"id" in li.dataset', "tests/test_quiz.py::test_exactly_the_right_choice_scores_and_every_choice_is_explained[en]"),
+    M("quiz-shows-the-reason-before-the-answer", "docs/theme/js/quiz.js", "choice.why.hidden = !chosen;", "choice.why.hidden = false;", "tests/test_quiz.py::test_exactly_the_right_choice_scores_and_every_choice_is_explained[zh]", "before the answer"),
+    M("quiz-never-changes-its-order", "docs/theme/js/quiz.js", "`${now.seed}/${id}/${now.draws[id] ?? 0}`", "`${id}/${now.draws[id] ?? 0}`", "tests/test_quiz.py::test_order_and_numbers_stand_over_a_reload_and_change_with_a_visit"),
+
+    # Notebooks
+    M("notebook-output-edited-in-one-language", "docs/en/notebooks/attention_error.ipynb", "check: passed", "check: passed.", "tests/test_notebooks.py::test_both_languages_hold_the_same_cells_and_outputs[attention_error]"),
+    both("notebook-shows-other-code", "notebooks/attention_error.ipynb", "import argparse", "import argparse  # changed", "tests/test_notebooks.py::test_made_again_it_is_the_same_and_its_program_is_the_file_byte_for_byte[en-attention_error]"),
+    both("notebook-of-another-card", "notebooks/attention_error.ipynb", '"gpu": "NVIDIA H200"', '"gpu": "NVIDIA H100"', "tests/test_notebooks.py::test_it_was_executed_whole_and_says_where_and_when[en-attention_error]"),
+    both("notebook-of-a-changed-tree", "notebooks/attention_error.ipynb", '"dirty": false', '"dirty": true', "tests/test_notebooks.py::test_it_was_executed_whole_and_says_where_and_when[en-attention_error]"),
+    both("notebook-with-a-path-of-its-machine", "notebooks/attention_error.ipynb", "check: passed", "/root/lab: check: passed", "tests/test_notebooks.py::test_it_was_executed_whole_and_says_where_and_when[zh-attention_error]", "a path"),
+    both("notebook-output-edited", "notebooks/attention_roofline.ipynb", "Ceilings: copy ", "Ceilings: copy 9", "tests/test_notebooks.py::test_it_was_executed_whole_and_says_where_and_when[en-attention_roofline]", "changed since"),
+    both("notebook-is-backdated", "notebooks/attention_error.ipynb", '"date": "20', '"date": "19', "tests/test_run.py::test_what_was_measured_names_the_commit_of_its_program_and_a_day_after_it", "before its commit"),
+    M("result-is-backdated", f"{RESULTS}/attention_error.json", '"started": "20', '"started": "19', "tests/test_run.py::test_what_was_measured_names_the_commit_of_its_program_and_a_day_after_it", "before its commit"),
+    M("result-names-another-commit", f"{RESULTS}/attention_error.json", '"commit": "', '"commit": "0', "tests/test_run.py::test_what_was_measured_names_the_commit_of_its_program_and_a_day_after_it", "there is no commit"),
+    M("notebook-may-publish-an-error", "docs/hooks/core/notebooks.py", 'if output["output_type"] == "error":', "if False:", "tests/test_notebooks.py::test_a_published_error_breaks_the_build"),
+    M("notebook-warning-names-its-machine", "tests/notebooks.py", r"""re.sub(r"\S*/site-packages/", "", ""","""re.sub(r"^$", "", """,
+      "tests/test_notebooks.py::test_a_warning_keeps_its_words_and_loses_this_machine", "site-packages"),
+    M("notebook-output-is-dropped-from-its-page", "docs/hooks/core/notebooks.py", "made += [_output(", "made += [] and [_output(", "tests/test_notebooks.py::test_the_page_shows_every_cell_and_output_in_the_sites_own_elements[en-attention_error]"),
+    M("notebook-runs-after-an-error", "tests/notebooks.py", 'raised.notebook = json.loads(nbformat.writes(node))\n        raise raised from None', "pass", "tests/test_notebooks.py::test_a_raising_cell_stops_the_run_with_its_message", "DID NOT RAISE"),
+
+    # The content-security policy
+    M("policy-lets-inline-scripts-run", "docs/hooks/core/policy.py", "script-src {scripts};", "script-src {scripts} 'unsafe-inline';", "tests/test_policy.py::test_each_inline_script_of_a_page_is_allowed_by_its_hash_and_data_is_not"),
+    M("policy-lets-text-become-code", "docs/hooks/core/policy.py", "script-src {scripts};", "script-src {scripts} 'unsafe-eval';", "tests/test_policy.py::test_each_inline_script_of_a_page_is_allowed_by_its_hash_and_data_is_not"),
+    M("policy-stands-behind-what-loads", "docs/hooks/core/policy.py", "return page[: charset.end()] + meta + page[charset.end():]", 'return page.replace("</head>", meta + "</head>", 1)', "tests/test_policy.py::test_each_inline_script_of_a_page_is_allowed_by_its_hash_and_data_is_not"),
+    M("policy-lets-a-page-write-scripts", "docs/hooks/core/policy.py", 'if name == "script" and text.strip() and not DATA.search(attributes + " "):\n            _refused', 'if name == "skript" and text.strip() and not DATA.search(attributes + " "):\n            _refused', "tests/test_policy.py::test_what_a_page_may_not_contain_is_named", "DID NOT RAISE"),
+    M("policy-sees-no-handlers", "docs/hooks/core/policy.py", r'(handler := re.search(r"\s(on[a-z]+)', r'(handler := re.search(r"\s(onn[a-z]+)', "tests/test_policy.py::test_what_a_page_may_not_contain_is_named", "DID NOT RAISE"),
+    M("policy-is-not-on-404", "docs/hooks/shim.py", 'return _with_policy(output_content) if template_name.endswith(".html") else output_content', "return output_content", "tests/test_policy.py::test_every_page_has_one_policy_and_only_the_theme_writes_scripts_into_it", "404.html"),
+    M("policy-lets-data-go-anywhere", "docs/hooks/core/policy.py", "\"connect-src 'self';", "\"connect-src *;", "tests/test_policy.py::test_what_a_stranger_writes_into_a_page_is_refused[en/glossary/]", "foreign data"),
+    M("policy-lets-the-base-move", "docs/hooks/core/policy.py", "base-uri 'none'; ", "", "tests/test_policy.py::test_what_a_stranger_writes_into_a_page_is_refused[en/glossary/]", "base"),
+
+    # Locks
+    M("lock-lacks-a-hash", "requirements/site.txt", "asttokens==3.0.2 \\\n    --hash=sha256:3ecdbd8f2cc195f53ccada3a613538bb5f9ef6f6869129f13e03c30a677b8fe2 \\\n    --hash=sha256:9da13157f5b28becde0bd374fc677dcd3c290614264eff096f167c469cd9f933\n", "asttokens==3.0.2\n",
+      "tests/test_locked.py::test_a_lock_file_has_every_pin_nothing_extra_and_a_hash_for_each[site]", "asttokens has no hash"),
+    M("lock-has-another-version", "requirements/site.txt", "mkdocs==1.6.1", "mkdocs==1.6.0", "tests/test_locked.py::test_a_lock_file_has_every_pin_nothing_extra_and_a_hash_for_each[site]", "mkdocs"),
+    M("lock-has-a-package-nobody-asked-for", "requirements/site.txt", "attrs==26.1.0 \\\n", "attrz==1 \\\n    --hash=sha256:" + "0" * 64 + "\n    # via other\nattrs==26.1.0 \\\n", "tests/test_locked.py::test_a_lock_file_has_every_pin_nothing_extra_and_a_hash_for_each[site]", "attrz"),
+    M("locks-disagree", "requirements/test.txt", "babel==2.19.0", "babel==2.18.0", "tests/test_locked.py::test_all_groups_lock_one_version_of_a_package", "babel"),
+    M("make-installs-without-hashes", "Makefile", "--disable-pip-version-check --require-hashes\nwheels", "--disable-pip-version-check\nwheels", "tests/test_locked.py::test_make_installs_nothing_without_hashes_but_torch", "pip install"),
+    M("make-builds-from-source", "Makefile", "wheels = --only-binary :all: ", "wheels = ", "tests/test_locked.py::test_make_installs_nothing_without_hashes_but_torch"),
+    M("npm-package-without-a-hash", "package-lock.json", '"integrity": "sha512-', '"integrity": "sha1-', "tests/test_locked.py::test_npm_packages_are_locked_by_hash_and_name_no_host[.]", "has no hash"),
+    M("npm-lock-is-not-heeded", "Makefile", "@npm ci ", "@npm install ", "tests/test_locked.py::test_make_installs_nothing_without_hashes_but_torch", "npm install"),
+
+    # Search
+    M("search-drops-synonyms", "docs/hooks/core/search.py", 'entry["synonyms"] = words', 'entry["words"] = words', "tests/test_search.py::test_each_entry_gets_its_own_words"),
+    M("search-takes-synonyms-of-nothing", "docs/hooks/core/search.py", 'if entry is None:\n            raise PageError(', "if entry is None:\n            entry = {}\n        if False:\n            raise PageError(", "tests/test_search.py::test_synonyms_that_lead_nowhere_are_an_error", "DID NOT RAISE"),
+    M("search-has-no-field-for-synonyms", "mkdocs.en.yml", " synonyms: { boost: 300 },", "", "tests/test_search.py::test_the_index_holds_words_only", "synonyms"),
+    M("search-lacks-a-synonym", "docs/en/lesson.md", "  lab: memory usage VRAM usage", "  lab: memory usage", "tests/test_search.py::test_the_right_page_is_among_the_first_three[en]", "vram"),
+    M("search-comes-with-the-page", "docs/theme/js/late.js", "if (this.late) asked.then(() => send.apply(this, body)); else send.apply(this, body);", "send.apply(this, body);", "tests/test_budgets.py::test_the_first_visit_of_the_lesson_is_light[en]", "before anybody turned to it"),
+    M("search-never-comes", "docs/theme/js/late.js", "[data-toggle=__search]\")) resolve();", "[data-toggle=__search]\")) return;", "tests/test_search.py::test_chinese_without_blanks_and_half_a_word_find_too"),
+
+    # Ring attention
+    M("ring-forgets-the-rescale", "examples/ring_attention.py", "    o.mul_((lse - total).exp_().unsqueeze(-1))\n", "", "tests/test_ring_attention.py::test_merge_is_that_of_split_kv"),
+    M("ring-keeps-its-old-lse", "examples/ring_attention.py", "    lse.copy_(total)\n", "", "tests/test_ring_attention.py::test_check_accepts_the_ring", "is off by|naive"),
+    M("ring-zigzag-sees-the-other-half", "examples/ring_attention.py", "else (late, every, False)", "else (early, every, False)", "tests/test_ring_attention.py::test_every_pair_is_computed_once_and_no_other"),
+    M("ring-work-is-not-balanced", "examples/ring_attention.py", "(rank, parts - 1 - rank))]", "(2 * rank, 2 * rank + 1))]", "tests/test_ring_attention.py::test_the_work_of_a_rank"),
+    M("ring-makes-a-buffer-too-many", "examples/ring_attention.py", "range(min(2, steps - 1))", "range(2)", "tests/test_ring_attention.py::test_one_buffer_for_two_processes_and_never_more_than_two"),
+    M("ring-memory-without-its-accumulators", "examples/ring_attention.py", "accumulators = 4 * B * heads * s * d + ", "accumulators = 2 * B * heads * s * d + ", "tests/test_ring_attention.py::test_measured_memory_is_the_predicted_one_to_the_byte"),
+    M("ring-turns-the-other-way", "examples/ring_attention.py", "behind, before = (self.rank + 1) % self.size, (self.rank - 1) % self.size", "before, behind = (self.rank + 1) % self.size, (self.rank - 1) % self.size", "tests/test_ring_attention.py::test_four_processes"),
+    M("ring-does-not-wait-for-its-block", "examples/ring_attention.py", "    for work in works:\n        work.wait()\n", "    return\n", "tests/test_ring_attention.py::test_four_processes"),
+    M("ring-least-shard-is-halved", "examples/ring_attention.py", "/ (2 * group * link))", "/ (4 * group * link))", "tests/test_ring_attention.py::test_the_least_shard_by_trying"),
+    M("ring-counts-the-fastest-rank", "examples/ring_attention.py", "[max(ranks) for ranks in samples]", "[min(ranks) for ranks in samples]", "tests/test_ring_attention.py::test_the_slowest_rank_counts"),
+
+    # The calculator
+    M("calculator-card-has-another-bandwidth", "docs/hooks/core/calculator.py", '"gbps": 2039', '"gbps": 2093', "tests/test_calculator.py::test_a_card_has_every_number_and_says_where_it_stands"),
+    M("calculator-hands-over-another-spread", "docs/hooks/core/calculator.py", 'row["p10_ms"], row["p90_ms"], of', 'row["p90_ms"], row["p10_ms"], of', "tests/test_calculator.py::test_every_measured_row_of_a_shape_is_handed_over_exactly"),
+    M("calculator-hands-over-rounded-bytes", "docs/hooks/core/calculator.py", "    if size != int(size):", "    if False:", "tests/test_calculator.py::test_every_measured_row_of_a_shape_is_handed_over_exactly", "DID NOT RAISE"),
+    M("calculator-takes-gb-for-gib", "docs/theme/js/calculator.js", "(v.gib - v.reserve) * 2 ** 30", "(v.gib - v.reserve) * 1e9", "tests/test_calculator.py::test_what_opens_is_the_lessons_shape_by_the_labs_functions[en]"),
+    M("calculator-forgets-the-copies-of-k-and-v", "docs/theme/js/calculator.js", "causal) + copies,", "causal),", "tests/test_calculator.py::test_formulas_as_written_give_the_numbers_behind_them"),
+    M("calculator-exchanges-the-measured-sides", "docs/theme/js/calculator.js", 'rows.push([words.measuredOn(mine.gpu), ...["naive", "flash"]', 'rows.push([words.measuredOn(mine.gpu), ...["flash", "naive"]', "tests/test_calculator.py::test_what_was_measured_stands_beside_the_prediction_as_the_json_has_it"),
+    M("calculator-answers-nonsense", "docs/theme/js/calculator.js", "return bad.length ? null : values;", "return values;", "tests/test_calculator.py::test_nonsense_is_explained_typed_or_in_the_address[en]", "beside nonsense|Error"),
+
+    # Links into the glossary
+    M("glossary-links-every-use", "docs/hooks/core/glossary.py", "if entry.id in done:", "if False:", "tests/test_glossary.py::test_the_first_use_becomes_a_link_where_it_is_prose"),
+    M("glossary-leads-to-another-page", "docs/hooks/core/glossary.py", 'href="{address}#{entry.id}"', 'href="{address}#{glossary[0].id}"', "tests/test_glossary.py::test_the_first_use_becomes_a_link_where_it_is_prose"),
+    M("glossary-shortest-word-wins", "docs/hooks/core/glossary.py", "sorted(names, key=len, reverse=True)", "sorted(names, key=len)", "tests/test_glossary.py::test_the_longest_word_wins_and_front_matter_says_the_words"),
+    M("glossary-word-of-two-entries", "docs/hooks/core/glossary.py", 'if seen.setdefault(name.lower(), match["id"]) != match["id"]:', "if False:", "tests/test_glossary.py::test_a_wrong_front_matter_is_an_error", "DID NOT RAISE"),
+    M("glossary-lacks-a-term-of-a-page", "docs/en/vllm.md", "{ #path }\n", "{ #path }\n\nIt uses WGMMB here.\n", "tests/test_glossary.py::test_no_term_is_used_without_an_entry[en]", "WGMMB"),
+    M("glossary-is-linked-in-english-only", "docs/hooks/shim.py", "if glossary and page.file is not glossary:", 'if glossary and page.file is not glossary and config.extra["lang"] == "en":', "tests/test_glossary.py::test_the_first_use_of_every_term_on_every_page_leads_to_its_entry[zh]"),
+
+    # The checker itself
+    M("checker-forgives-dead-anchors", "tests/check_site.py", "elif anchor and file in site.names and anchor not in site.names[file].known:", "elif False:", "tests/test_check_site.py::test_each_breakage_is_found_and_nothing_else[a dead anchor]"),
+    M("checker-forgives-raw-tex", "tests/check_site.py", "if match := TEX.search(text):", "if match := None:", "tests/test_check_site.py::test_each_breakage_is_found_and_nothing_else[inline TeX]"),
+    M("checker-sees-hosts-with-a-scheme-only", "tests/check_site.py", r"(?:https?:|wss?:|ftp:)?//", r"(?:https?:|wss?:|ftp:)//", "tests/test_check_site.py::test_each_breakage_is_found_and_nothing_else[a picture of another host]"),
+    M("checker-forgives-pages-in-one-language", "tests/check_site.py", "for name in sorted(pages - sets[other]):", "for name in []:", "tests/test_check_site.py::test_a_page_in_one_language_is_found"),
+    M("checker-is-always-content", "tests/check_site.py", "return 1 if findings else 0", "return 0", "tests/test_check_site.py::test_the_command_prints_a_line_for_each_and_says_so_in_its_status"),
+    M("checker-knows-no-budget", "tests/check_site.py", "elif size > kind[2] and", "elif False and", "tests/test_check_site.py::test_a_file_over_its_budget_is_found"),
+
+    # Budgets, and a build that can be repeated
+    M("first-visit-fetches-python", "docs/theme/js/late.js", "{\n  const params", "fetch(new URL(\"../../assets/pyodide/python_stdlib.zip\", document.currentScript.src));\n{\n  const params", "tests/test_budgets.py::test_the_first_visit_of_the_lesson_is_light[en]", "budget"),
+    M("build-is-dated-by-the-clock", "docs/hooks/shim.py", "return done.stdout.strip()\n", "return str(int(__import__(\"time\").time()))\n", "tests/test_reproducible.py::test_the_date_is_the_commit_s_or_a_fixed_one"),
+    M("build-ignores-a-given-date", "docs/hooks/shim.py", 'os.environ.setdefault("SOURCE_DATE_EPOCH", _commit_date())', 'os.environ["SOURCE_DATE_EPOCH"] = _commit_date()', "tests/test_reproducible.py::test_a_date_that_is_given_counts"),
+    M("build-depends-on-the-hash-seed", "docs/hooks/core/policy.py", '*dict.fromkeys(found[kind])', '*set(found[kind])', "tests/test_reproducible.py::test_two_builds_of_one_commit_are_equal_byte_for_byte"),
+    M("archive-in-the-order-of-the-folder", "docs/hooks/core/archive.py", "for name in sorted(files):", "for name in files:", "tests/test_downloads.py::test_packed_again_it_is_the_same_whatever_the_order_and_the_clock"),
 ]
 QUICK = [mutation for mutation in MUTATIONS if mutation.name in {   # one or two of each kind, in `make test`
     "zh-heading-has-another-id", "zh-shows-other-code", "zh-navigation-lacks-a-page", "numbered-sections-out-of-order", "formula-in-a-heading",
@@ -292,6 +403,8 @@ QUICK = [mutation for mutation in MUTATIONS if mutation.name in {   # one or two
     "number-of-a-result-edited", "row-without-its-kernel", "run-does-not-replace-atomically", "labs-start-without-a-gpu",
     "unit-in-a-header-is-not-checked", "table-without-its-provenance", "katex-is-lenient", "formula-changed-by-markdown", "instant-navigation",
     "drawing-too-pale-to-read", "drawing-is-black-in-the-dark", "evidence-place-edited",
+    "quiz-another-choice-is-right", "quiz-takes-two-right-answers", "notebook-output-edited", "notebook-warning-names-its-machine", "result-is-backdated", "policy-lets-inline-scripts-run", "policy-lets-a-page-write-scripts",
+    "lock-lacks-a-hash", "npm-lock-is-not-heeded", "search-drops-synonyms", "ring-forgets-the-rescale", "calculator-card-has-another-bandwidth", "glossary-links-every-use", "columns-of-a-table-changed-places", "build-is-dated-by-the-clock",
     "strangers-run-with-rights", "a-pipe-hides-a-failure", "warnings-are-silenced",
 }]
 
@@ -303,6 +416,7 @@ class Place:
 
     def __init__(self, top):
         self.top = top
+        subprocess.run(["git", "clone", "--quiet", "--no-checkout", str(TOP), str(top)], check=True)
         listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=TOP, capture_output=True, text=True, check=True).stdout
         for name in filter(None, listed.split("\0")):
             if (TOP / name).is_file() and not (TOP / name).is_symlink():
@@ -311,9 +425,8 @@ class Place:
         for name in (".venv", "node_modules"):
             if (TOP / name).exists():
                 (top / name).symlink_to(TOP / name)
-        # Some tests clone the tree they stand in.
+        # Some tests clone the tree they stand in, some look up the commit that a result names.
         git = ["git", "-c", "user.name=mutations", "-c", "user.email=mutations@example.org"]
-        subprocess.run([*git, "init", "--quiet"], cwd=top, check=True)
         (top / ".git/info/exclude").write_text(".venv\nnode_modules\n", "utf-8")   # a link is no folder to .gitignore
         subprocess.run([*git, "add", "--all"], cwd=top, check=True)
         subprocess.run([*git, "commit", "--quiet", "-m", "the tree as it is"], cwd=top, check=True)

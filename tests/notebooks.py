@@ -276,8 +276,11 @@ def keep_outputs(lab, notebook, old):
 
 
 def problems(notebook):
-    """What must not be in a notebook that is published, as lines: cells without a run or with an error, paths, outputs of another kind than text."""
-    found = [] if notebook["metadata"].get("measured") else ["it was never executed on a GPU"]
+    """What must not be in a notebook that is published, as lines: cells without a run or with an error, paths, outputs of another kind than text or edited since."""
+    measured = notebook["metadata"].get("measured")
+    found = [] if measured else ["it was never executed on a GPU"]
+    if measured and measured.get("seal") != seal(notebook):
+        found.append("its outputs, or what is known of the run, were changed since")
     for number, cell in enumerate([cell for cell in notebook["cells"] if cell["cell_type"] == "code"], 1):
         if cell["execution_count"] != number:
             found.append(f"cell {cell['id']} was run as number {cell['execution_count']}, not {number}")
@@ -291,6 +294,13 @@ def problems(notebook):
         if match := PATHS.search(json.dumps(cell["outputs"], ensure_ascii=False).replace("\\n", "\n")):
             found.append(f"cell {cell['id']} has a path in its output: {match[0]}")
     return found
+
+
+def seal(notebook):
+    """sha256 of where and when the notebook was run and of what its cells gave; where the program is cut does not matter."""
+    run = {name: value for name, value in notebook["metadata"]["measured"].items() if name != "seal"}
+    given = {cell["id"]: [{name: value for name, value in output.items() if name != "execution_count"} for output in cell["outputs"]] for cell in notebook["cells"] if cell.get("outputs")}
+    return hashlib.sha256(json.dumps([run, given], ensure_ascii=False, sort_keys=True).encode()).hexdigest()
 
 
 def text_of(cell):
@@ -379,6 +389,7 @@ def run(names, to, commit=None, dirty=None):
             with tempfile.TemporaryDirectory() as folder:
                 done = execute(make(lab, "en"), folder)
             done["metadata"]["measured"] = measured
+            measured["seal"] = seal(done)
             bad = problems(done)
         except NotebookError as error:
             done, bad = getattr(error, "notebook", None), [str(error)]

@@ -8,7 +8,7 @@ import json
 
 import pytest
 from core.calculator import CARDS
-from support import TOP
+from support import LANGUAGES, TOP
 
 
 @functools.cache
@@ -486,3 +486,53 @@ def test_ring_context_parallel_is_as_fast_and_takes_more_memory():
         own = row("ring_attention", part="grid", S=cp["S"], causal=cp["causal"], sharding=cp["sharding"])
         assert cp["p10_ms"] <= own["p90_ms"] and own["p10_ms"] <= cp["p90_ms"], cp["S"]
         assert cp["peak_mib"] > 2.2 * own["single_peak_mib"] and cp["kernel"] == own["kernel"]
+
+
+# What the pages say. A test above asserts it of the results; whoever turns one of these sentences round meets it here.
+
+SAID = [  # (test above, page, in English, in Chinese)
+    ("test_decode_programs_stand_in_the_order_the_page_gives", "decode", "**flash** and **default** read at the ceiling", "**flash** 和 **default** 读到了上限"),
+    ("test_one_block_a_kv_head_reads_at_its_own_pace_and_loses_to_plain_kernels", "decode", "at a rate that hardly depends on S", "速率几乎与 S 无关"),
+    ("test_more_parts_help_until_the_blocks_fill_the_card", "decode", "The rate nearly doubles while most multiprocessors are idle", "大多数 SM 还空着的时候，速率几乎随段数翻倍"),
+    ("test_more_parts_help_until_the_blocks_fill_the_card", "decode", "The built-in split is faster still", "内置的切分还要更快"),
+    ("test_with_64_sequences_grouped_beats_flash_and_nowhere_else", "decode", "**grouped beats both**", "**grouped 比两者都快**"),
+    ("test_with_64_sequences_grouped_beats_flash_and_nowhere_else", "decode", "The default does not split here either", "default 在这里也不切"),
+    ("test_short_caches_are_launches", "decode", "The kernels take several times as long", "kernel 花的时间是它的好几倍"),
+    ("test_the_trap_of_is_causal", "decode", "return the value of the *oldest* token, without a warning", "返回的都是**最旧**那个 token 的 value，没有警告"),
+    ("test_the_trap_of_is_causal", "decode", "Only flash refuses", "只有 flash 拒绝"),
+    ("test_backward_costs_more_flops_and_less_time", "backward", "More FLOPs, less time, at every length", "FLOP 更多，时间更短，每个长度都是如此"),
+    ("test_backward_costs_more_flops_and_less_time", "backward", "With the mask the gap is wider", "加了因果掩码，差距更大"),
+    ("test_dq_is_added_in_the_order_of_arrival_and_dk_and_dv_are_not", "backward", "dk and dv repeat, because", "dk 和 dv 可以复现，因为"),
+    ("test_dq_is_added_in_the_order_of_arrival_and_dk_and_dv_are_not", "backward", "dq does not, in any of the three fused backends", "dq 不行，三个融合后端都不行"),
+    ("test_the_default_backward_is_cudnn_keeps_what_flash_keeps_and_is_faster", "backward", "It keeps what flash keeps, to a few bytes, and it is faster", "它留下的与 flash 相同，只差几个字节，而且更快"),
+    ("test_the_model_of_naive_holds_from_4096_on_and_not_at_1024", "roofline", "From S = 4096 on the model holds within 5 %", "从 S = 4096 起，模型的误差在 5 % 以内"),
+    ("test_a_causal_mask_makes_naive_move_more", "roofline", "With a causal mask naive moves more, not less", "有因果掩码时，朴素实现搬得更多，而不是更少"),
+    ("test_decode_reads_as_fast_as_a_copy_moves_bytes", "roofline", "it reads as fast as a plain copy moves bytes, or a little faster", "与纯拷贝搬字节的速率相当，甚至略高"),
+    ("test_naive_stands_under_the_slope", "roofline", "less than a quarter of what the card computes", "不到这张卡算力的四分之一"),
+    ("test_naive_stands_under_the_slope", "roofline", "between about a half and three quarters of that", "大约一半到四分之三"),
+    ("test_softmax_is_the_slow_kernel_of_naive_and_changes_with_the_length", "roofline", "it takes more than half of the time", "它占了一半以上的时间"),
+    ("test_flash_passes_the_roof_of_naive_and_stays_under_half_of_its_own", "roofline", "from S = 1024 on it is faster than even a *perfect* naive program could be", "从 S = 1024 起，它比**完美**的朴素实现还快"),
+    ("test_flash_passes_the_roof_of_naive_and_stays_under_half_of_its_own", "roofline", "stays below half of the flat line", "仍不到平顶的一半"),
+    ("test_causal_flash_gains_more_over_naive_at_a_lower_rate_of_its_own", "roofline", "Its own rate is lower, most of all at short S", "它自己的速率则变低，S 小时尤其明显"),
+    ("test_the_tile_model_and_where_flash_leaves_the_floor", "roofline", "cuDNN's stays on the floor at every length measured", "cuDNN 的 kernel 在测过的所有长度上都贴着下界"),
+    ("test_the_tile_model_and_where_flash_leaves_the_floor", "roofline", "by nearly the same share at every length", "各个长度上多出的比例几乎相同"),
+    ("test_short_sequences", "roofline", "A single call takes several times as long as its work on the GPU", "单独调用一次所花的时间，是它在 GPU 上的工作时间的好几倍"),
+    ("test_the_two_clocks_agree_for_long_rows", "measured", "From S = 8192 on the two clocks nearly agree", "从 S = 8192 起，两种时间几乎一致"),
+    ("test_what_the_dispatcher_takes", "measured", "Without cuDNN, GQA together with a mask is where the fused kernels run out", "没有 cuDNN 时，GQA 遇上掩码，就没有融合 kernel 可用"),
+    ("test_three_answers_to_one_question", "measured", "Three answers to one question, chosen by a dispatcher", "同一个问题有三种答案，由分发器来挑"),
+    ("test_who_is_closer_to_fp64", "measured", "Rounding the scores is nearly all of it", "误差几乎全部来自分数的舍入"),
+    ("test_bits", "measured", "in fp32 most of the numbers differ, in their last bits", "在 fp32 里，大多数的数在末几位上不同"),
+    ("test_bits", "measured", "The same program run again *is* equal", "同一个程序再跑一遍，结果**是**相同的"),
+    ("test_ring_contiguous_runs_leave_the_first_gpu_waiting_and_zigzag_does_not", "ring", "GPU 0 is done after little more than a third of the time, and waits", "GPU 0 只用三分之一多一点的时间就做完了，然后干等"),
+    ("test_ring_memory_two_gpus_need_more_than_one_each_and_head_by_head_less", "ring", "it needs *more* than all of it", "每张卡需要的比单卡的全部还**多**"),
+    ("test_ring_link_and_what_hides", "ring", "six of the eight rows save half of the transfer or more, none saves all of it, and one is slower than in turn", "八行中有六行省下了传输的一半以上，没有一行全部省下，还有一行反而比先传后算慢"),
+    ("test_ring_link_and_what_hides", "ring", "a pass of 1 MiB gets about a sixth of the rate of one of 512 MiB", "1 MiB 一次的速率，只有 512 MiB 一次的约六分之一"),
+    ("test_ring_context_parallel_is_as_fast_and_takes_more_memory", "ring", "The times are ours within the spread", "时间与我们的一致，差别在波动范围之内"),
+]
+
+
+@pytest.mark.parametrize("test, page, en, zh", SAID, ids=[en[:50] for _, _, en, _ in SAID])
+def test_the_page_still_says_what_the_results_bear(test, page, en, zh):
+    assert callable(globals().get(test)), f"there is no {test}"
+    for lang, words in zip(LANGUAGES, (en, zh)):
+        assert words in (TOP / "docs" / lang / f"{page}.md").read_text("utf-8"), f"docs/{lang}/{page}.md no longer says '{words}': see whether {test} still bears what it says, then correct SAID"

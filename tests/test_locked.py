@@ -125,6 +125,8 @@ def test_make_installs_nothing_without_hashes_but_torch():
     assert re.findall(r"^wheels = (.*)$", text, re.M) == ["--only-binary :all: --no-binary jieba --build-constraint requirements/build.txt"]
     for use in re.findall(r"\$\(locked\)(.*?)\|\|", text):
         assert "$(wheels)" in use or "requirements/pip.txt" in use, f"code built from source would bring what nobody locked: {use}"
+    fetches = re.findall(r"\bnpm (?:ci|i|install|add|update)\b", text)
+    assert fetches and set(fetches) == {"npm ci"}, f"only npm ci heeds the lock: {fetches}"
     for path in (TOP / ".github/workflows").glob("*.yml"):
         assert not re.search(r"(pip|uv|npm|npx) +(install|i|ci|--yes)\b", path.read_text("utf-8")), f"{path.name} installs past the Makefile"
 

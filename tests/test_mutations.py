@@ -30,6 +30,19 @@ def test_there_are_enough_each_with_a_name_and_a_check():
         assert re.fullmatch(r"[a-z0-9-]+", mutation.name.replace("_", "-")) and (mutation.check != mutations.BUILD or mutation.says), mutation.name
 
 
+def test_every_row_still_stands_in_its_file():
+    """`make mutate` runs seldom: a row whose text has moved away would be silent until then."""
+    gone = []
+    for mutation in mutations.MUTATIONS:
+        texts = {}
+        for file, old, new in mutation.edits:
+            text = texts[file] if file in texts else (TOP / file).read_text("utf-8") if (TOP / file).is_file() else ""
+            if old == new or old not in text:
+                gone.append(f"{mutation.name}: {file} has no {old[:70]!r}")
+            texts[file] = text.replace(old, new, 1)
+    assert not gone, "mend these rows:\n" + "\n".join(gone)
+
+
 NODE = "tests/test_placeholders.py::test_kernel_names"
 HARMLESS = [("README.md", "# FlashAttention", "# Flash attention")]
 PROBES = [

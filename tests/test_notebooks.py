@@ -221,6 +221,7 @@ def executed(toy):
     next(cell for cell in notebook["cells"] if cell["id"] == "measure-code")["outputs"] = [{"name": "stdout", "output_type": "stream", "text": ["a row\n"]}]
     notebook["metadata"]["measured"] = {"gpu": "Card", "driver": "1", "torch": "2", "python": "3", "date": "2026-11-29T00:00:00Z", "commit": "0" * 40, "dirty": False,
                                         "source": "examples/toy.py", "sha256": hashlib.sha256(TOY.encode()).hexdigest()}
+    notebook["metadata"]["measured"]["seal"] = notebooks.seal(notebook)
     (toy / "done").mkdir()
     (toy / "done/toy.ipynb").write_text(notebooks.dumps(notebook), "utf-8")
     return notebook
@@ -252,6 +253,7 @@ def test_a_program_changed_since_the_run_is_refused_and_nothing_is_written(toy, 
     ({"name": "stdout", "output_type": "stream", "text": ["see\n/tmp/a\n"]}, "a path"),
     ({"output_type": "error", "ename": "ValueError", "evalue": "no", "traceback": []}, "raises ValueError: no"),
     ({"output_type": "display_data", "data": {"image/png": "AAAA"}, "metadata": {}}, "not text"),
+    ({"name": "stdout", "output_type": "stream", "text": ["faster\n"]}, "were changed since"),
     (None, "was run as number None"),
 ])
 def test_what_must_not_be_published_is_refused(toy, executed, capsys, output, complaint):

@@ -1,5 +1,7 @@
 """run.py without a GPU: a copy of it beside small labs, on a stand-in for torch. What it writes, when, and what it refuses."""
+import datetime
 import getpass
+import hashlib
 import importlib
 import inspect
 import json
@@ -19,6 +21,7 @@ import flash_vs_naive_memory
 import run as runner
 
 EXAMPLES = pathlib.Path(runner.__file__).resolve().parent
+TOP = EXAMPLES.parent
 SCHEMA = json.loads((EXAMPLES / "results" / "schema.json").read_text("utf-8"))
 
 TORCH = '''
@@ -368,3 +371,26 @@ def test_a_committed_result_is_what_its_rows_say(path, capsys):
     assert result["values"] == lab.values(result["rows"])
     lab.report(iter(result["rows"]))
     assert result["output"] == capsys.readouterr().out + lab.footer(result["values"]) + "\n"
+
+
+RUNS = {path.relative_to(TOP).as_posix(): (lambda result: (result["source"], result["run"]["started"])) for path in sorted((EXAMPLES / "results").glob("*/*.json"))}
+RUNS |= {path.relative_to(TOP).as_posix(): (lambda notebook: ({**(run := notebook["metadata"]["measured"]), "path": run["source"]}, run["date"])) for path in sorted(TOP.glob("docs/*/notebooks/*.ipynb"))}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_what_was_measured_names_the_commit_of_its_program_and_a_day_after_it(name):
+    """A date cannot be moved before the commit, nor a commit be named that holds another program. A checkout without history knows neither."""
+    source, date = RUNS[name](json.loads((TOP / name).read_text("utf-8")))
+
+    def git(*arguments):
+        return subprocess.run(["git", *arguments], cwd=TOP, capture_output=True)
+
+    whole = git("rev-parse", "--is-shallow-repository").stdout.strip() == b"false"
+    committed = git("log", "-1", "--no-show-signature", "--format=%ct", source["commit"], "--")
+    measured = datetime.datetime.fromisoformat(date).timestamp()
+    assert measured < time.time() + 86400, f"{name}: measured on {date}, which is yet to come"
+    assert committed.returncode == 0 or not whole, f"{name}: there is no commit {source['commit']}; measure again, from a commit that is here"
+    if committed.returncode == 0:
+        program = git("show", f"{source['commit']}:{source['path']}")
+        assert program.returncode == 0 and hashlib.sha256(program.stdout).hexdigest() == source["sha256"], f"{name}: {source['path']} of commit {source['commit'][:9]} is another program"
+        assert int(committed.stdout) <= measured, f"{name}: measured on {date}, before its commit was made"
