@@ -98,6 +98,8 @@ MUTATIONS = [
 
     both("a-claim-is-turned-round", "backward.md", "More FLOPs, less time, at every length", "More FLOPs, more time, at every length", "tests/test_claims.py::test_the_page_still_says_what_the_results_bear", "less time", zh=("时间更短，每个长度", "时间更长，每个长度")),
 
+    both("headline-turned-round", "index.md", "naive_mib[part=grid, S=4096, kv_heads=28, causal=false] | .0f }} MiB → {{ flash_vs_naive_memory.flash_mib[", "flash_mib[part=grid, S=4096, kv_heads=28, causal=false] | .0f }} MiB → {{ flash_vs_naive_memory.naive_mib[", "tests/test_claims.py::test_the_page_still_says_what_the_results_bear", "docs/en/index.md"),
+
     # Examples and what they print
     M("captured-output-edited", "examples/outputs/online_softmax.txt", "0.891366", "0.891367", "tests/test_online_softmax.py::test_output_is_what_the_file_prints_alone_on_every_python_here", "0.891367"),
     M("captured-output-of-a-pitfall-edited", "examples/outputs/pitfalls-megabytes.txt", "1996.5", "1997.5", "tests/test_pitfalls.py::test_the_file_runs_alone_and_its_output_is_up_to_date[megabytes]", "make outputs"),
@@ -313,7 +315,7 @@ MUTATIONS = [
     both("notebook-of-another-card", "notebooks/attention_error.ipynb", '"gpu": "NVIDIA H200"', '"gpu": "NVIDIA H100"', "tests/test_notebooks.py::test_it_was_executed_whole_and_says_where_and_when[en-attention_error]"),
     both("notebook-of-a-changed-tree", "notebooks/attention_error.ipynb", '"dirty": false', '"dirty": true', "tests/test_notebooks.py::test_it_was_executed_whole_and_says_where_and_when[en-attention_error]"),
     both("notebook-with-a-path-of-its-machine", "notebooks/attention_error.ipynb", "check: passed", "/root/lab: check: passed", "tests/test_notebooks.py::test_it_was_executed_whole_and_says_where_and_when[zh-attention_error]", "a path"),
-    both("notebook-output-edited", "notebooks/attention_roofline.ipynb", "Ceilings: copy ", "Ceilings: copy 9", "tests/test_notebooks.py::test_it_was_executed_whole_and_says_where_and_when[en-attention_roofline]", "changed since"),
+    both("notebook-output-edited", "notebooks/attention_roofline.ipynb", '"text": [\n      "\\n",\n', '"text": [\n      "edited\\n",\n', "tests/test_notebooks.py::test_it_was_executed_whole_and_says_where_and_when[en-attention_roofline]", "changed since"),
     both("notebook-is-backdated", "notebooks/attention_error.ipynb", '"date": "20', '"date": "19', "tests/test_run.py::test_what_was_measured_names_the_commit_of_its_program_and_a_day_after_it", "before its commit"),
     M("result-is-backdated", f"{RESULTS}/attention_error.json", '"started": "20', '"started": "19', "tests/test_run.py::test_what_was_measured_names_the_commit_of_its_program_and_a_day_after_it", "before its commit"),
     M("result-names-another-commit", f"{RESULTS}/attention_error.json", '"commit": "', '"commit": "0', "tests/test_run.py::test_what_was_measured_names_the_commit_of_its_program_and_a_day_after_it", "there is no commit"),
@@ -395,6 +397,25 @@ MUTATIONS = [
     M("build-ignores-a-given-date", "docs/hooks/shim.py", 'os.environ.setdefault("SOURCE_DATE_EPOCH", _commit_date())', 'os.environ["SOURCE_DATE_EPOCH"] = _commit_date()', "tests/test_reproducible.py::test_a_date_that_is_given_counts"),
     M("build-depends-on-the-hash-seed", "docs/hooks/core/policy.py", '*dict.fromkeys(found[kind])', '*set(found[kind])', "tests/test_reproducible.py::test_two_builds_of_one_commit_are_equal_byte_for_byte"),
     M("archive-in-the-order-of-the-folder", "docs/hooks/core/archive.py", "for name in sorted(files):", "for name in files:", "tests/test_downloads.py::test_packed_again_it_is_the_same_whatever_the_order_and_the_clock"),
+
+    # Things that changed places, in both languages alike
+    both("drawing-in-another-section", "lesson.md", "{{ drawing.merge }}", "{{ drawing.tiling }}", "tests/test_places.py::test_a_drawing_stands_in_its_section[en]"),
+    M("drawing-named-as-another", "docs/theme/drawings/merge.svg", ">Merging two partial results</title>", ">What crosses the HBM line</title>", "tests/test_places.py::test_the_name_of_a_drawing_is_its_own", "one title"),
+    both("output-of-another-program", "lesson.md", "outputs/tiled_attention.txt", "outputs/split_kv.txt", "tests/test_places.py::test_an_output_stands_under_the_command_that_prints_it[en-lesson.md]", "split_kv.txt is printed by"),
+    both("exercise-under-another-heading", "exercises.md", "widget.exercise[name=online_row]", "widget.exercise[name=masked_row]", "tests/test_places.py::test_an_exercise_and_its_solution_stand_under_its_heading[zh]", "masked_row"),
+    both("solution-of-another-exercise", "exercises.md", 'title="exercises/online_row.py"}\n    --8<-- "exercises/online_row.py"', 'title="exercises/masked_row.py"}\n    --8<-- "exercises/masked_row.py"', "tests/test_places.py::test_an_exercise_and_its_solution_stand_under_its_heading[en]", "masked_row"),
+    both("notebook-under-another-lab", "notebooks.md", "](notebooks/hbm_traffic.ipynb)", "](notebooks/decode_attention.ipynb)", "tests/test_places.py::test_a_notebook_is_linked_under_its_lab[en]"),
+    both("table-with-the-filter-of-another", "lesson.md", "rows[part=grid, kv_heads=4, causal=true]: S naive", "rows[part=grid, kv_heads=4, causal=false]: S naive", "tests/test_places.py::test_no_two_tables_of_a_page_show_the_same_rows[lesson.md]", "kv_heads=4"),
+    both("count-in-words-is-wrong", "lesson.md", "ten questions and what", "twelve questions and what", "tests/test_places.py::test_counts_in_words_are_right", "there are 10", zh=("十道题，开口", "十二道题，开口")),
+    both("card-that-nobody-measured", "index.md", "on an NVIDIA H200", "on an NVIDIA H100", "tests/test_places.py::test_prose_names_cards_labs_shapes_and_functions_that_are_there[en-index.md]", "nobody measured", zh=("在 NVIDIA H200 上测", "在 NVIDIA H100 上测")),
+    both("lab-that-is-not-there", "lesson.md", "LAB=flash_vs_naive_memory`", "LAB=flash_vs_naive_memories`", "tests/test_places.py::test_prose_names_cards_labs_shapes_and_functions_that_are_there[zh-lesson.md]", "flash_vs_naive_memories"),
+    both("function-that-is-not-there", "lesson.md", "`torch.cuda.set_per_process_memory_fraction`", "`torch.cuda.set_process_memory_fraction`", "tests/test_places.py::test_prose_names_cards_labs_shapes_and_functions_that_are_there[en-lesson.md]", "there is no"),
+    both("shape-of-another-model", "index.md", "28 query heads, head", "32 query heads, head", "tests/test_places.py::test_prose_names_cards_labs_shapes_and_functions_that_are_there[en-index.md]", "shape of", zh=("28 个 query 头，头", "32 个 query 头，头")),
+    both("decision-has-the-number-of-another", "decisions.md", "## 0014 ", "## 0013 ", "tests/test_places.py::test_decisions_are_numbered_in_order"),
+    both("formula-is-wrong-in-both-languages", "lesson.md", r"\ell_{\text{new}} &= \alpha\, \ell + ", r"\ell_{\text{new}} &= \alpha\, \ell - ", "tests/test_tex.py::test_the_central_formulas_are_those_written_here[the sum]"),
+    M("link-to-the-numbers-of-another-lab", "docs/hooks/core/results.py", 'result["url"] = where', 'result["url"] = "examples/results/nvidia-h200/attention_error.json"', "tests/test_placeholders.py::test_a_result_links_to_its_own_file"),
+    M("a-test-file-is-left-out", "pyproject.toml", 'addopts = "--markdown-docs -q"', 'addopts = "--markdown-docs -q --deselect tests/test_claims.py"', "tests/test_settings.py::test_the_suite_runs_whole", "deselect"),
+    M("a-test-is-skipped", "tests/test_claims.py", "def test_decode_programs", "@pytest.mark.skip\ndef test_decode_programs", "tests/test_settings.py::test_the_suite_runs_whole", "test_claims.py"),
 ]
 QUICK = [mutation for mutation in MUTATIONS if mutation.name in {   # one or two of each kind, in `make test`
     "zh-heading-has-another-id", "zh-shows-other-code", "zh-navigation-lacks-a-page", "numbered-sections-out-of-order", "formula-in-a-heading",
@@ -405,6 +426,7 @@ QUICK = [mutation for mutation in MUTATIONS if mutation.name in {   # one or two
     "drawing-too-pale-to-read", "drawing-is-black-in-the-dark", "evidence-place-edited",
     "quiz-another-choice-is-right", "quiz-takes-two-right-answers", "notebook-output-edited", "notebook-warning-names-its-machine", "result-is-backdated", "policy-lets-inline-scripts-run", "policy-lets-a-page-write-scripts",
     "lock-lacks-a-hash", "npm-lock-is-not-heeded", "search-drops-synonyms", "ring-forgets-the-rescale", "calculator-card-has-another-bandwidth", "glossary-links-every-use", "columns-of-a-table-changed-places", "build-is-dated-by-the-clock",
+    "drawing-in-another-section", "output-of-another-program", "count-in-words-is-wrong", "formula-is-wrong-in-both-languages", "a-test-is-skipped",
     "strangers-run-with-rights", "a-pipe-hides-a-failure", "warnings-are-silenced",
 }]
 
@@ -416,7 +438,7 @@ class Place:
 
     def __init__(self, top):
         self.top = top
-        subprocess.run(["git", "clone", "--quiet", "--no-checkout", str(TOP), str(top)], check=True)
+        subprocess.run(["git", "clone", "--quiet", "--shared", "--no-checkout", str(TOP), str(top)], check=True)
         listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=TOP, capture_output=True, text=True, check=True).stdout
         for name in filter(None, listed.split("\0")):
             if (TOP / name).is_file() and not (TOP / name).is_symlink():

@@ -488,9 +488,18 @@ def test_ring_context_parallel_is_as_fast_and_takes_more_memory():
         assert cp["peak_mib"] > 2.2 * own["single_peak_mib"] and cp["kernel"] == own["kernel"]
 
 
+def test_naive_asks_for_many_times_as_much_as_flash():
+    found = row("flash_vs_naive_memory", part="grid", S=4096, kv_heads=28, causal=False)
+    assert found["naive_mib"] > 10 * found["flash_mib"]
+
+
 # What the pages say. A test above asserts it of the results; whoever turns one of these sentences round meets it here.
 
 SAID = [  # (test above, page, in English, in Chinese)
+    ("test_naive_asks_for_many_times_as_much_as_flash", "index", *2 * ("naive_mib[part=grid, S=4096, kv_heads=28, causal=false] | .0f }} MiB → {{ flash_vs_naive_memory.flash_mib[part=grid, S=4096,",)),
+    ("test_naive_asks_for_many_times_as_much_as_flash", "index", "What naive and flash attention ask for at S = 4096", "S = 4096 时朴素实现与 flash 各申请的显存"),
+    ("test_naive_asks_for_many_times_as_much_as_flash", "index", "At S = 32768 naive asks for {{ flash_vs_naive_memory.ratio[part=grid, S=32768,", "到 S = 32768，朴素实现是 flash 的 {{ flash_vs_naive_memory.ratio[part=grid, S=32768,"),
+    ("test_flash_asks_for_more_memory_than_naive_where_it_splits", "lesson", 'A ratio below 1 means that flash needs *more* memory than naive', "比值小于 1，说明 flash 用的显存反而比朴素实现*多*"),
     ("test_decode_programs_stand_in_the_order_the_page_gives", "decode", "**flash** and **default** read at the ceiling", "**flash** 和 **default** 读到了上限"),
     ("test_one_block_a_kv_head_reads_at_its_own_pace_and_loses_to_plain_kernels", "decode", "at a rate that hardly depends on S", "速率几乎与 S 无关"),
     ("test_more_parts_help_until_the_blocks_fill_the_card", "decode", "The rate nearly doubles while most multiprocessors are idle", "大多数 SM 还空着的时候，速率几乎随段数翻倍"),

@@ -3,8 +3,9 @@ import copy
 import re
 
 import pytest
-from core import placeholders
+from core import placeholders, results
 from core.errors import PageError
+from support import TOP
 
 RESULT = {
     "lab": "lab", "url": "examples/results/card/lab.json", "stale": False,
@@ -189,3 +190,8 @@ def test_words_of_a_result_are_said_in_chinese_and_names_stay():
     table = "| 程序 | 看到 |\n|---|---|\n{{ lab.rows: impl sees }}\n"
     assert "| 教科书写法 | 不加掩码的 softmax |\n| flash | 拒绝 |" in page("zh", result).expand(table)
     assert "| textbook | unmasked softmax |" in page("en", result).expand(table)
+
+
+def test_a_result_links_to_its_own_file():
+    found = results.load(TOP / "examples/results", TOP / "examples")
+    assert found and all(result["url"] == f"examples/results/{gpu}/{lab}.json" and result["lab"] == lab for (gpu, lab), result in found.items())

@@ -1,0 +1,140 @@
+"""What belongs together stands together: a figure in its section, an output under its command, an exercise under its heading, a count in words beside what it counts.
+
+Each of these was exchanged once, in both languages alike, and every other check stayed green.
+"""
+import json
+import pkgutil
+import re
+
+import outputs
+import pytest
+import ring_attention
+import run as runner
+import test_notebooks
+import torch
+from support import LANGUAGES, TOP
+from test_parity import NAMES, prose
+
+DRAWINGS = {   # page, id of the heading above, a word of its name and description that no other drawing has
+    "hbm-line": ("lesson.md", "mental-model", "HBM"), "merge": ("lesson.md", "online-softmax", "m₁"), "tiling": ("lesson.md", "tiling", "S_q × S_kv"), "ring": ("ring.md", "picture", "GPU 0"), "vllm-path": ("vllm.md", "path", "vLLM 0.26.0"),
+}
+NUMBERS = {"en": "no one two three four five six seven eight nine ten eleven twelve".split(), "zh": "零 一 二 三 四 五 六 七 八 九 十 十一 十二".split()}
+
+
+def source(lang, name):
+    return (TOP / "docs" / lang / name).read_text("utf-8")
+
+
+def section(lang, name, anchor):
+    """The text below a heading, up to the next of its level or above."""
+    found = re.search(rf"(?ms)^(#+) [^\n]*\{{ #{anchor} \}}\n(.*?)(?=^#{{1,2}} |\Z)", source(lang, name))
+    assert found, f"{lang}/{name} has no heading #{anchor}"
+    return found[2]
+
+
+def under(lang, name, wanted):
+    """(id of the nearest heading above, match) of each line that holds `wanted`."""
+    heading = None
+    for line in source(lang, name).splitlines():
+        if found := re.match(r"#+ .*\{ #([\w-]+) \}$", line):
+            heading = found[1]
+        for match in re.finditer(wanted, line):
+            yield heading, match
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_drawing_stands_in_its_section(lang):
+    found = {match[1]: (name, heading) for name in NAMES for heading, match in under(lang, name, r"\{\{ drawing\.([\w-]+) \}\}")}
+    assert found == {drawing: (page, heading) for drawing, (page, heading, _) in DRAWINGS.items()}
+
+
+def test_the_name_of_a_drawing_is_its_own():
+    said = {path.stem: {kind: re.findall(rf'<{kind} id="{path.stem}-{kind}"[^>]*>(.*?)</{kind}>', path.read_text("utf-8"), re.S) for kind in ("title", "desc")} for path in (TOP / "docs/theme/drawings").glob("*.svg")}
+    assert said.keys() == DRAWINGS.keys()
+    for kind in ("title", "desc"):
+        texts = [text for each in said.values() for text in each[kind]]
+        assert len(set(texts)) == len(texts) == 2 * len(DRAWINGS), f"two drawings have one {kind}"
+    for drawing, (*_, word) in DRAWINGS.items():
+        for n in (0, 1):
+            assert [other for other, each in said.items() if word in each["title"][n] + each["desc"][n]].count(drawing) == 1, f"{drawing}: '{word}' is not in its name or description"
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_an_output_stands_under_the_command_that_prints_it(lang, name):
+    text = source(lang, name)
+    shown = re.findall(r'```\{\.text \.no-copy[^}]*?title="python ([^"]*)"\}\n\s*--8<-- "outputs/([^"]+)"', text)
+    assert len(shown) == text.count('--8<-- "outputs/'), f"{lang}/{name}: an output needs its command as title: python NAME.py …"
+    for command, file in shown:
+        program, *arguments = outputs.COMMANDS[file]
+        assert command.split() == [program.removeprefix("pitfalls/"), *arguments], f"{lang}/{name}: outputs/{file} is printed by python {' '.join(outputs.COMMANDS[file])}"
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_an_exercise_and_its_solution_stand_under_its_heading(lang):
+    for wanted in (r"\{\{ widget\.exercise\[name=(\w+)\] \}\}", r'title="exercises/(\w+)\.py"', r'--8<-- "exercises/(\w+)\.py"'):
+        found = [(heading, match[1]) for heading, match in under(lang, "exercises.md", wanted)]
+        assert len(found) >= 8 and all(heading == name.replace("_", "-") for heading, name in found), f"{wanted}: {found}"
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_notebook_is_linked_under_its_lab(lang):
+    found = [(heading, match[1]) for heading, match in under(lang, "notebooks.md", r"\]\(notebooks/(\w+)\.ipynb\)")]
+    assert sorted(found) == sorted((lab.replace("_", "-"), lab) for lab in test_notebooks.LABS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_two_tables_of_a_page_show_the_same_rows(name):
+    """A table that was copied and kept its filter."""
+    shown = re.findall(r"(?m)^\s*\{\{ (.*\.(?:rows|chart|roofline)\b.*) \}\}$", source("en", name))
+    assert len(set(shown)) == len(shown), [one for one in shown if shown.count(one) > 1]
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_counts_in_words_are_right(lang):
+    questions = lambda page, anchor: len(re.findall(r"(?m)^\?\?\? question", section(lang, page, anchor)))  # noqa: E731
+    interview = len(re.findall(r"(?m)^\?\?\? question", source(lang, "interview.md")))
+    mistakes = len(re.findall(r"(?m)^### 6\.", section(lang, "lesson.md", "pitfalls")))
+    pitfalls = len(list((TOP / "examples/pitfalls").glob("*.py")))
+    reading = len(re.findall(r"(?m)^\| .*https://", section(lang, "lesson.md", "summary")))
+    said = {   # where: (what counts, how English and Chinese say it)
+        ("lesson.md", mistakes): (r"(\w+) mistakes in short", r"(\w+)个错误的要点"), ("lesson.md", mistakes, "again"): (r"(\w+) mistakes: what goes wrong", r"(\w+)个错误"),
+        ("lesson.md", pitfalls): (r"has (\w+) in full", r"有 (\d+) 条的完整版本"), ("lesson.md", questions("lesson.md", "interview")): (r"(\w+) questions and what to say first", r"(\w+)道题，开口"),
+        ("lesson.md", reading): (r"one sentence and (\w+) papers", r"一句话和(\w+)篇文献"), ("index.md", interview): (r"\[(\w+) questions\]", r"\[(\w+) 道"), ("interview.md", interview): (r"(?m)^(\w+) questions in three", r"(?m)^(\d+) 道"),
+    }
+    wrong = []
+    for (page, count, *_), patterns in said.items():
+        pattern = patterns[LANGUAGES.index(lang)]
+        words = [next(filter(None, match.groups())) for match in re.finditer(pattern, source(lang, page))]
+        right = {str(count), *(NUMBERS[lang][count:count + 1])}
+        if not words or not all(word.lower() in right for word in words):
+            wrong.append(f"{lang}/{page}: '{pattern}' says {words or 'nothing'}, there are {count}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_prose_names_cards_labs_shapes_and_functions_that_are_there(lang, name):
+    text = "\n".join(prose(TOP / "docs" / lang / name))
+    measured = {json.loads(path.read_text("utf-8"))["machine"]["gpu"] for path in (TOP / "examples/results").glob("*/*.json")}
+    assert {f"NVIDIA {card}" for card in re.findall(r"NVIDIA ([A-Z]{1,3}\d+\w*)", text) if not re.search(rf"NVIDIA {card}[^。.]*(?:data sheet|产品手册)", text)} <= measured, "a card that nobody measured on"
+    assert set(re.findall(r"\bLAB=(\w+)", source(lang, name))) <= runner.find_labs().keys()
+    assert {int(heads) for heads in re.findall(r"(\d+)(?: query heads| 个 query 头)", text)} <= {ring_attention.QWEN["heads"], *{"lesson.md": {14}, "interview.md": {7}}.get(name, ())}, "the shape of Qwen2.5-7B, one of the random ones, or a group of its heads"
+    for dotted in set(re.findall(r"`(torch(?:\.\w+)+)\b(?!\.?[/\w])", text)):
+        if not dotted.startswith("torch.ops._vllm"):
+            assert known(dotted), f"{lang}/{name}: there is no `{dotted}` in PyTorch {torch.__version__}"
+
+
+def known(dotted):
+    """Whether PyTorch has this name, as a module or in one."""
+    try:
+        pkgutil.resolve_name(dotted)
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+def test_decisions_are_numbered_in_order():
+    for lang in LANGUAGES:
+        numbers = re.findall(r"(?m)^## (\d{4}) .*\{ #r(\d{4}) \}$", source(lang, "decisions.md"))
+        assert numbers == [(f"{n:04}", f"{n:04}") for n in range(1, len(numbers) + 1)] and len(numbers) >= 15
