@@ -451,7 +451,7 @@ class Place:
         git = ["git", "-c", "user.name=mutations", "-c", "user.email=mutations@example.org"]
         (top / ".git/info/exclude").write_text(".venv\nnode_modules\n", "utf-8")   # a link is no folder to .gitignore
         subprocess.run([*git, "add", "--all"], cwd=top, check=True)
-        subprocess.run([*git, "commit", "--quiet", "-m", "the tree as it is"], cwd=top, check=True)
+        subprocess.run([*git, "commit", "--quiet", "--allow-empty", "-m", "the tree as it is"], cwd=top, check=True)
 
     @contextlib.contextmanager
     def mutated(self, edits):
