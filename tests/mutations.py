@@ -297,6 +297,7 @@ MUTATIONS = [
              "tests/test_quiz.py::test_the_key_is_the_one_written_here", "pruning"),
     Mutation("quiz-choices-changed-places", [("docs/quiz/lesson.yml", "    en: The start fails, and the error says why.\n", "    en: The next backend of the list is taken, and the log says so!\n"), ("docs/quiz/lesson.yml", "    en: The next backend of the list is taken, and the log says so.\n", "    en: The start fails, and the error says why.\n")],
              "tests/test_quiz.py::test_the_key_is_the_one_written_here", "named-backend"),
+    M("quiz-answer-leads-elsewhere", "docs/quiz/lesson.yml", "see: lesson.md#intuition", "see: lesson.md#tiling", "tests/test_quiz.py::test_an_answer_leads_to_where_it_is_proven", "why-faster"),
     M("quiz-question-without-an-answer", "docs/quiz/lesson.yml", "    right: true\n", "", BUILD, "one choice must be right, and none is"),
     Mutation("quiz-figure-retyped", [("docs/quiz/lesson.yml", "62 FLOP per byte, where", "63 FLOP per byte, where"), ("docs/quiz/lesson.yml", "每字节只做 62 FLOP", "每字节只做 63 FLOP")], "tests/test_quiz.py::test_no_figure_is_typed_that_nothing_recomputes", "63 FLOP"),
     M("quiz-takes-two-right-answers", "docs/hooks/core/quiz.py", "if len(right) != 1:", "if not right:", "tests/test_quiz.py::test_a_malformed_question_is_refused_with_its_file_and_id", "and a, b are|DID NOT RAISE"),
@@ -416,6 +417,12 @@ MUTATIONS = [
     M("link-to-the-numbers-of-another-lab", "docs/hooks/core/results.py", 'result["url"] = where', 'result["url"] = "examples/results/nvidia-h200/attention_error.json"', "tests/test_placeholders.py::test_a_result_links_to_its_own_file"),
     M("a-test-file-is-left-out", "pyproject.toml", 'addopts = "--markdown-docs -q"', 'addopts = "--markdown-docs -q --deselect tests/test_claims.py"', "tests/test_settings.py::test_the_suite_runs_whole", "deselect"),
     M("a-test-is-skipped", "tests/test_claims.py", "def test_decode_programs", "@pytest.mark.skip\ndef test_decode_programs", "tests/test_settings.py::test_the_suite_runs_whole", "test_claims.py"),
+
+    both("number-of-another-section", "decode.md", "[3.2](lesson.md#online-softmax)", "[3.2](lesson.md#tiling)", "tests/test_places.py::test_a_link_that_names_a_number_leads_there[en-decode.md]", "leads to '3.3"),
+    both("link-to-another-term", "decode.md", "](glossary.md#kv-cache)", "](glossary.md#hbm)", "tests/test_glossary.py::test_a_written_link_says_a_word_of_its_entry[zh]", "leads to #hbm"),
+    M("card-with-the-source-of-another", "docs/hooks/core/calculator.py", '"en": "NVIDIA, L4 data sheet', '"en": "NVIDIA, A10 data sheet', "tests/test_calculator.py::test_a_card_has_every_number_and_says_where_it_stands", "l4"),
+    M("licence-of-another-package", "THIRD-PARTY.md", "MIT, © Khan Academy and contributors |", "GPL-3.0, © Khan Academy and contributors |", "tests/test_site.py::test_the_licence_of_a_package_is_its_own", "katex"),
+    M("language-link-leads-home", "docs/hooks/shim.py", """else page.url.removeprefix('./')}\"""", """else ''}\"""", FINDING, "hreflang"),
 ]
 QUICK = [mutation for mutation in MUTATIONS if mutation.name in {   # one or two of each kind, in `make test`
     "zh-heading-has-another-id", "zh-shows-other-code", "zh-navigation-lacks-a-page", "numbered-sections-out-of-order", "formula-in-a-heading",

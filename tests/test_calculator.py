@@ -210,7 +210,7 @@ def test_a_card_has_every_number_and_says_where_it_stands():
     assert {card["key"]: tuple(card[name] for name in ("sms", "gib", "gbps", "tflops")) for card in calculator.CARDS} == SHEETS
     for card in calculator.CARDS:
         assert all(card[name] > 0 for name in ("sms", "gib", "gbps", "tflops")) and set(card["source"]) == set(LANGUAGES)
-        assert all("NVIDIA" in text for text in card["source"].values())
+        assert all("NVIDIA" in text and {"RTX": "Ada", "B200": "Blackwell"}.get(word := card["name"].split()[0], word) in text for text in card["source"].values()), card["key"]
     # what the lesson quotes, and what the measured card says of itself
     assert [calculator.CARDS[0][name] for name in ("gib", "gbps", "tflops")] == [24, RTX_4090["bytes"] / 1e9, RTX_4090["flops"] / 1e12]
     h200 = calculator.CARDS[4]

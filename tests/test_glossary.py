@@ -148,6 +148,16 @@ def test_links_of_the_glossary_lead_to_entries_by_id_and_both_languages_have_the
         assert all(5 < len(entry.short) < 260 for entry in ENTRIES[lang]), [entry for entry in ENTRIES[lang] if not 5 < len(entry.short) < 260]
 
 
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_written_link_says_a_word_of_its_entry(lang):
+    entries, said = {entry.id: entry for entry in ENTRIES[lang]}, []
+    for name in NAMES:
+        said += [(name, *found) for found in re.findall(r"\[([^\]\[]*)\]\(glossary\.md#([\w-]+)\)", "\n".join(prose(TOP / "docs" / lang / name)))]
+    wrong = [f"{lang}/{name}: [{text}] leads to #{anchor}" for name, text, anchor in said
+             if not any(word.lower() in text.lower() or text.lower().removesuffix("s") in word.lower() for word in entries[anchor].words) and (text, anchor) not in {("reserves", "allocator"), ("保留", "allocator")}]
+    assert len(said) > 50 and not wrong, "\n".join(wrong)
+
+
 # Terms without an entry. The net knows nothing of the glossary's words. The records of decisions are left out: they speak of tools, not of attention.
 
 ART = [

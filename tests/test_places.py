@@ -138,3 +138,20 @@ def test_decisions_are_numbered_in_order():
     for lang in LANGUAGES:
         numbers = re.findall(r"(?m)^## (\d{4}) .*\{ #r(\d{4}) \}$", source(lang, "decisions.md"))
         assert numbers == [(f"{n:04}", f"{n:04}") for n in range(1, len(numbers) + 1)] and len(numbers) >= 15
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_link_that_names_a_number_leads_there(lang, name):
+    """'section 3.2', 'pitfall 6.7', 'decision 0004': the heading that the link leads to has that number."""
+    wrong, seen = [], 0
+    for text, page, anchor in re.findall(r"\[([^\]\[]*)\]\(([\w-]+\.md)?#([\w-]+)\)", "\n".join(prose(TOP / "docs" / lang / name))):
+        numbers = re.findall(r"(?<![\w.])(\d{4}|\d+(?:\.\d+)?)(?![\w%]|\.\d)", text)
+        heading = re.search(rf"(?m)^#+ (.*) \{{ #{anchor} \}}$", source(lang, page or name))
+        own = heading and re.match(r"(\d{4}|\d+(?:\.\d+)?)\.? ", heading[1])
+        if own and len(numbers) == 1:
+            seen += 1
+            if numbers[0] != own[1]:
+                wrong.append(f"[{text}] leads to '{heading[1]}'")
+    assert not wrong, f"{lang}/{name}: " + "; ".join(wrong)
+    assert seen or name not in ("decode.md", "lesson.md", "roofline.md"), "no numbered link was understood"

@@ -39,6 +39,12 @@ SAYS = {   # and what the right choice says: two texts that changed places keep 
     "chunk": ("S_q = 904, S_kv = 5000", "S_q = 904，S_kv = 5000"), "fa3-overlap": ("while the products of another run", "同时，让另一块做矩阵乘"), "fa4-base": ("base cancels", "约掉"),
 }
 
+SEE = {   # and where it is proven
+    "lesson": "why-faster#intuition parts-without-max#online-softmax lse-merge#online-softmax causal-short#tiling more-flops#tiling short-prompt#lab-result gqa-memory#lab-result proof#lab-kernel naive-peak#score-matrix flash-peak#lab-predict largest-s#lab-oom",
+    "roofline": "bytes-not-time#flash-sits read-once#l2 naive-longer#s2-bytes floor-intensity#prefill-decode", "pitfalls": "rescale-forgotten#no-rescale fixed-base#no-running-max alignment#causal-alignment clock#timing first-row#memory-baseline",
+    "versions": "loops#fa2 fa3-overlap#fa3 fa4-base#fa4", "measured": "closer#accuracy mask-gqa#dispatch", "decode": "unsplit#split-kv more-users#intensity decode-time#intensity", "backward": "backward-p#kept delta#gradients", "vllm": "named-backend#choosing chunk#prefill",
+}
+
 
 def texts(question, lang):
     """Every text of a question in a language, in order."""
@@ -56,6 +62,10 @@ def test_the_key_is_the_one_written_here():
     for name, question in CHOICES.items():
         for lang, words in zip(LANGUAGES, SAYS[name], strict=True):
             assert [choice["id"] for choice in question["choices"] if words in choice[lang]] == [KEY[name]], f"{name}: '{words}' belongs to the right choice and to no other"
+
+
+def test_an_answer_leads_to_where_it_is_proven():
+    assert {name: question["see"] for name, question in QUESTIONS.items()} == {name: f"{page}.md#{anchor}" for page, pairs in SEE.items() for name, anchor in (pair.split("#") for pair in pairs.split())}
 
 
 def test_the_whole_site_is_asked():

@@ -30,6 +30,14 @@ def test_what_others_made_is_named_with_its_licence(site):
         assert package in notices.lower(), package
 
 
+def test_the_licence_of_a_package_is_its_own():
+    notices = (TOP / "THIRD-PARTY.md").read_text("utf-8")
+    for package in json.loads((TOP / "package.json").read_text("utf-8"))["dependencies"]:
+        licence = json.loads((TOP / "node_modules" / package / "package.json").read_text("utf-8"))["license"]
+        rows = [line for line in notices.splitlines() if line.startswith("|") and package in line.lower()]
+        assert rows and all(licence in row for row in rows), f"{package} is under {licence}"
+
+
 def test_every_formula_is_rendered_once_with_mathml(site):
     for lang in LANGUAGES:
         page = (site / lang / "lesson/index.html").read_text("utf-8")
