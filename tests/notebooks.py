@@ -83,7 +83,7 @@ WORDS = {
                "在 Colab 中：File → Upload notebook，再到 Runtime → Change runtime type 选 L4 或 A100 这样的 GPU（T4 太旧）。在 Jupyter 中：先 `pip install jupyterlab torch`，再 `jupyter lab {lab}.ipynb`。",
         "setup": ("Notebook 不是程序文件", "程序末尾有常见的启动语句，有的程序还会把自己作为子进程再启动一次。两者取决于两个名字："
                   "设成这个 `__name__`，末尾几行就不会启动程序；设成这个 `__file__`，子进程就能找到程序。"),
-        "program": ("程序", "下面是整个文件，按它自己的分节切开。课文讲解过的函数，讲解就放在对应单元的上方。"),
+        "program": ("程序", "下面是整个文件，按它自己的分节切开。教程讲解过的函数，讲解就放在对应单元的上方。"),
         "from": "摘自「{heading}」：",
         "write": ("写回文件", "把上面实际运行过的单元重新拼成文件，放在 notebook 旁边。输出会说明它与发布的程序是否一致。"),
         "machine": ("GPU", "列出程序所用的 GPU；缺什么的话，用一行话说明。"),

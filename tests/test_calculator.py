@@ -413,7 +413,7 @@ def test_where_the_clipboard_is_closed_the_address_stands_there_to_be_copied(chr
 
 NONSENSE = [
     ("S", "0", {"en": "At least 2", "zh": "不能小于 2"}), ("S", "1", {"en": "decode", "zh": "解码"}), ("S", "-4096", {"en": "At least 2", "zh": "不能小于 2"}), ("S", "−1", {"en": "At least 2", "zh": "不能小于 2"}),
-    ("S", "2048.5", {"en": "whole number", "zh": "整数"}), ("S", "", {"en": "Write a number", "zh": "请填一个数"}), ("S", "many", {"en": "“many” is not a number", "zh": "“many”不是数"}),
+    ("S", "2048.5", {"en": "whole number", "zh": "整数"}), ("S", "", {"en": "Write a number", "zh": "请填一个数"}), ("S", "many", {"en": "“many” is not a number", "zh": "「many」不是数"}),
     ("S", "1e5", {"en": "not a number", "zh": "不是数"}), ("S", "9" * 30, {"en": "At most 1,000,000,000", "zh": "不能大于 1,000,000,000"}), ("S", "NaN", {"en": "not a number", "zh": "不是数"}),
     ("Hkv", "5", {"en": "Possible: 1, 2, 4, 7, 14, 28", "zh": "可以填：1、2、4、7、14、28"}), ("Hkv", "56", {"en": "Possible", "zh": "可以填"}), ("d", "257", {"en": "At most 256", "zh": "不能大于 256"}),
     ("B", "<img src=x onerror=alert(1)>", {"en": "not a number", "zh": "不是数"}), ("H", "20000", {"en": "At most 10,000", "zh": "不能大于 10,000"}),

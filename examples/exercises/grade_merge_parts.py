@@ -141,7 +141,7 @@ TEXTS = {
         "zh": ("两份都空，结果也空", "-inf 减 -inf 是 NaN，0/0 也不是数。")},
     "any_order": {
         "en": ("Three parts in any order and any brackets", "The result must be a part again, so that it can be merged on: is its lse right?"),
-        "zh": ("三份，次序和括号任意", "结果本身还得是一份，可以接着合并：它的 lse 对吗？")},
+        "zh": ("三份，顺序和括号任意", "结果本身还得是一份，可以接着合并：它的 lse 对吗？")},
     "width": {
         "en": ("Any number of columns", "o has d_v entries, whatever d_v is."),
         "zh": ("列数任意", "o 有 d_v 个数，d_v 可以是任意值。")},

@@ -6,8 +6,8 @@ import re
 from .errors import PageError
 
 WORDS = {
-    "en": {"statement": "statement", "same": "same place", "moved": "moved", "changed": "changed", "checked": "Checked against the source archives of", "on": "on", "and": "and", "gone": "gone"},
-    "zh": {"statement": "结论", "same": "位置未变", "moved": "位置变了", "changed": "内容变了", "checked": "已对照源码包核对：", "on": "，日期", "and": "与", "gone": "已移除"},
+    "en": {"statement": "statement", "same": "same place", "moved": "moved", "changed": "changed", "checked": "Checked against the source archives of {name} {pinned} and {newest} on {day}", "gone": "gone"},
+    "zh": {"statement": "结论", "same": "位置未变", "moved": "位置变了", "changed": "内容变了", "checked": "已对照源码包核对：{name} {pinned} 与 {newest}，{day}", "gone": "已移除"},
 }
 
 
@@ -40,7 +40,7 @@ def table(evidence, name, filters, lang, root):
         change = f" {now[lang]}" if now["status"] == "changed" and now.get(lang) else ""
         lines.append(f"| {_cell(statement[lang])} | {_place(statement['0.26.0'], words)} | {status}{place}{_cell(change)} |")
     tail = (
-        f'<p class="provenance" data-search-exclude>{words["checked"]} {name} {pinned["version"]} {words["and"]} {newest["version"]} {words["on"]} {evidence["checked"]} · '
+        f'<p class="provenance" data-search-exclude>{words["checked"].format(name=name, pinned=pinned["version"], newest=newest["version"], day=evidence["checked"])} · '
         f'<a href="{root}evidence/{name}.json">JSON</a></p>'
     )
     return "\n".join(lines) + f"\n\n{tail}\n"

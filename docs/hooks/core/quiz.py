@@ -177,7 +177,7 @@ def _question(question, context):
         attributes = f' data-unit="{html.escape(number["unit"], quote=True)}" data-within="{number["within"]}"'
         answer = f'<b>{words["answer"]}{words["space"]}<span data-slot="answer">{html.escape(str(example["answer"]))}</span>{html.escape(" " + number["unit"] if number["unit"] else "")}{words["stop"]}</b>'
         slips = "".join(f'<li data-id="{slip["id"]}">{text(slip)}</li>' for slip in number["slips"])
-        body = f'<p class="why">{answer} {text(number["why"])}</p><p class="slips">{words["slips"]}</p><ul>{slips}</ul>'
+        body = f'<p class="why">{answer}{words["space"]}{text(number["why"])}</p><p class="slips">{words["slips"]}</p><ul>{slips}</ul>'
     return f'<li data-id="{question["id"]}"{attributes}><details><summary>{text(question)}</summary>{body}{see}</details></li>'
 
 

@@ -182,9 +182,9 @@ CALCULATOR = {
         "scripts": "With scripts switched on, a calculator for any shape and card stands here.", "command": "Without a browser, for a table of other lengths: {command}",
     },
     "zh": {
-        "caption": "课文的形状，{card}：B = {B}，{heads} 个 query 头，{kv_heads} 个 KV 头，S = {S}，d = {d}，{dtype}，无掩码。以下是预测，不是实测。",
-        "naive": "朴素", "flash": "flash", "bytes": "峰值显存，字节", "largest": "{gib} GiB 减预留 {reserve} GiB，放得下的最大 S", "flops": "FLOP", "moved": "显存流量，字节",
-        "intensity": "算术强度，FLOP/B（拐点 {ridge:.0f}）", "ms": "预填充至少需要，ms", "bound": "受限于", "compute": "计算", "memory": "访存", "cache": "解码：KV cache，字节", "step": "解码：一步至少需要，ms",
+        "caption": "教程里的形状，{card}：B = {B}，{heads} 个 query 头，{kv_heads} 个 KV 头，S = {S}，d = {d}，{dtype}，无掩码。以下是预测，不是实测。",
+        "naive": "朴素", "flash": "flash", "bytes": "峰值显存（字节）", "largest": "{gib} GiB 减预留 {reserve} GiB，放得下的最大 S", "flops": "FLOP", "moved": "显存流量（字节）",
+        "intensity": "算术强度（FLOP/B，拐点 {ridge:.0f}）", "ms": "预填充至少需要（ms）", "bound": "受限于", "compute": "计算", "memory": "访存", "cache": "解码：KV cache（字节）", "step": "解码：一步至少需要（ms）",
         "scripts": "开启脚本后，这里是适用于任何形状和显卡的计算器。", "command": "不用浏览器，也可以打印其他长度的表：{command}",
     },
 }

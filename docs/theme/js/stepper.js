@@ -45,14 +45,14 @@ const WORDS = {
     init: () => "除 q 外还没有读任何数据：m = −∞，ℓ = 0，O = 0。",
     load: (t, n, all, names) => `第 ${n} 块，共 ${all} 块：${names} 及对应的 value 越过那条线。`,
     scores: (t) => `本块的分数：${list(t.s)}。`,
-    max: (t) => t.m === "-inf" ? "到目前为止所有 key 都被屏蔽：m 仍是 −∞。" : t.m_old === "-inf" ? `m 变为 ${show(t.m)}，即目前最大的分数。`
+    max: (t) => t.m === "-inf" ? "到目前为止所有 key 都被遮住：m 仍是 −∞。" : t.m_old === "-inf" ? `m 变为 ${show(t.m)}，即目前最大的分数。`
       : t.m > t.m_old ? `块内最大值 ${show(t.tile_max)} 超过 m = ${show(t.m_old)}：m 变为 ${show(t.m)}。` : `块内最大值 ${show(t.tile_max)} 没有超过 m：m 仍是 ${show(t.m)}。`,
     rescale: (t) => t.m_old === "-inf" ? "还没有需要重缩放的内容：α = 0。" : t.rescale === 1 ? "m 没有变大，α = 1，两个和保持不变。" : `α = exp(${show(t.m_old)} − ${show(t.m).replace(/^−(.*)/, "(−$1)")}) = ${show(t.rescale, 6)}：之前的和以旧的最大值为基准，现在要改用新的。`,
     weights: (t) => `以 m 为基准的权重：${list(t.p, 6)}。`,
     l: (t) => `ℓ = ${show(t.rescale, 6)} × ${show(t.l_old, 6)} + ${show(t.l_tile, 6)} = ${show(t.l, 6)}。`,
     o: (t) => `O 先重缩放，再加上本块 value 的加权和：(${list(t.o)})。`,
     result: (w, bytes, naive) => `最后只除一次：o = O / ℓ。越过那条线的共 ${bytes} 字节，朴素实现是 ${naive} 字节。`,
-    yours: "换成自己的分数", ask: "1 到 12 个分数，用逗号分隔；-inf 表示屏蔽该 key", go: "用 Python 运行",
+    yours: "换成自己的分数", ask: "1 到 12 个分数，用逗号分隔；-inf 表示遮住该 key", go: "用 Python 运行",
     wrong: "请写 1 到 12 个数或 -inf，用逗号分隔。",
     fetch: (mb) => `点按钮会启动 Python（首次加载 ${mb} MB），用你的分数运行 online_softmax.py。`,
     loading: "正在加载 Python…", ran: (version) => `由 Python ${version} 算出。`, failed: (why) => `Python 未能运行（${why}）。`,
