@@ -535,7 +535,7 @@ SAID = [  # (test above, page, in English, in Chinese)
     ("test_ring_contiguous_runs_leave_the_first_gpu_waiting_and_zigzag_does_not", "ring", "GPU 0 is done after little more than a third of the time, and waits", "GPU 0 只用三分之一多一点的时间就做完了，然后干等"),
     ("test_ring_memory_two_gpus_need_more_than_one_each_and_head_by_head_less", "ring", "it needs *more* than all of it", "每张卡需要的比单卡的全部还**多**"),
     ("test_ring_link_and_what_hides", "ring", "six of the eight rows save half of the transfer or more, none saves all of it, and one is slower than in turn", "八行中有六行省下了传输的一半以上，没有一行全部省下，还有一行反而比先传后算慢"),
-    ("test_ring_link_and_what_hides", "ring", "a pass of 1 MiB gets about a sixth of the rate of one of 512 MiB", "1 MiB 一次的速率，只有 512 MiB 一次的约六分之一"),
+    ("test_ring_link_and_what_hides", "ring", "a pass of 1 MiB gets about a sixth of the rate of one of 512 MiB", "每次只传 1 MiB，速率约为每次传 512 MiB 时的六分之一"),
     ("test_ring_context_parallel_is_as_fast_and_takes_more_memory", "ring", "The times are ours within the spread", "时间与我们的一致，差别在波动范围之内"),
 ]
 

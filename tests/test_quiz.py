@@ -34,7 +34,7 @@ SAYS = {   # and what the right choice says: two texts that changed places keep 
     "why-faster": ("does not move them", "不搬运它们"), "bytes-not-time": ("the work on the chip decides", "由片上的工作决定"), "read-once": ("At device memory", "在显存一级"), "parts-without-max": ("no common base", "没有共同的基准"),
     "lse-merge": ("(o₁ + o₂) / 2, LSE = 2 + ln 2", "(o₁ + o₂) / 2，LSE = 2 + ln 2"), "rescale-forgotten": ("in the first tile", "在第一块"), "fixed-base": ("NaN", "NaN"), "loops": ("stays on the chip", "留在片上"),
     "causal-short": ("the last tile of q still visits every key", "最后一个 q 分块仍要访问每一个 key"), "closer": ("rounds the scores", "把分数写出去时舍入"), "more-flops": ("A little more", "略多"), "naive-longer": ("hardly change", "几乎不变"),
-    "short-prompt": ("splits the keys", "切分 key"), "gqa-memory": ("does not fall", "不降"), "unsplit": ("Slower", "更慢"), "more-users": ("stay the same", "不变，"), "backward-p": ("LSE of each row was kept", "LSE 已存下"), "delta": ("rowsum(do ∘ o)", "rowsum(do ∘ o)"),
+    "short-prompt": ("splits the keys", "切分 key"), "gqa-memory": ("does not fall", "不降"), "unsplit": ("Slower", "更慢"), "more-users": ("stay the same", "不变，"), "backward-p": ("LSE of each row was kept", "存有 LSE"), "delta": ("rowsum(do ∘ o)", "rowsum(do ∘ o)"),
     "mask-gqa": ("Math:", "math："), "proof": ("profiler", "profiler"), "alignment": ("Key 0 only", "只有 key 0"), "clock": ("hand the work to the GPU", "把任务交给 GPU"), "first-row": ("a workspace", "工作区"), "named-backend": ("The start fails", "启动失败"),
     "chunk": ("S_q = 904, S_kv = 5000", "S_q = 904，S_kv = 5000"), "fa3-overlap": ("while the products of another run", "同时，让另一块做矩阵乘"), "fa4-base": ("base cancels", "约掉"),
 }
