@@ -423,6 +423,11 @@ MUTATIONS = [
     M("card-with-the-source-of-another", "docs/hooks/core/calculator.py", '"en": "NVIDIA, L4 data sheet', '"en": "NVIDIA, A10 data sheet', "tests/test_calculator.py::test_a_card_has_every_number_and_says_where_it_stands", "l4"),
     M("licence-of-another-package", "THIRD-PARTY.md", "MIT, © Khan Academy and contributors |", "GPL-3.0, © Khan Academy and contributors |", "tests/test_site.py::test_the_licence_of_a_package_is_its_own", "katex"),
     M("language-link-leads-home", "docs/hooks/shim.py", """else page.url.removeprefix('./')}\"""", """else ''}\"""", FINDING, "hreflang"),
+
+    both("pitfall-under-another-heading", "pitfalls.md", 'title="pitfalls/no_rescale.py"}\n--8<-- "pitfalls/no_rescale.py', 'title="pitfalls/masked_row.py"}\n--8<-- "pitfalls/masked_row.py', "tests/test_places.py::test_a_pitfall_and_its_output_stand_under_its_heading[en]", "masked_row"),
+    both("widget-runs-another-program", "lesson.md", "{{ widget.run[file=online_softmax.py] }}", "{{ widget.run[file=tiled_attention.py] }}", "tests/test_places.py::test_a_widget_stands_in_its_section[zh]"),
+    M("download-holds-other-bytes", "docs/hooks/core/archive.py", "path.read_bytes() for pattern in patterns", "path.read_bytes().replace(b'0.0', b'0.1') for pattern in patterns", "tests/test_downloads.py"),
+    M("quiz-tolerance-lets-a-slip-pass", "docs/quiz/lesson.yml", "    within: 1\n", "    within: 3.9\n", "tests/test_quiz.py::test_hundreds_of_drawn_shapes_have_the_answers_of_the_labs", "a slip passes"),
 ]
 QUICK = [mutation for mutation in MUTATIONS if mutation.name in {   # one or two of each kind, in `make test`
     "zh-heading-has-another-id", "zh-shows-other-code", "zh-navigation-lacks-a-page", "numbered-sections-out-of-order", "formula-in-a-heading",

@@ -78,6 +78,21 @@ def test_an_exercise_and_its_solution_stand_under_its_heading(lang):
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_pitfall_and_its_output_stand_under_its_heading(lang):
+    for wanted in (r'title="pitfalls/(\w+)\.py"', r'--8<-- "pitfalls/(\w+)\.py:?', r'--8<-- "outputs/pitfalls-(\w+)\.txt"'):
+        found = [(heading, match[1]) for heading, match in under(lang, "pitfalls.md", wanted)]
+        assert len(found) >= 24 and all(heading == name.replace("_", "-") for heading, name in found), f"{wanted}: {[pair for pair in found if pair[0] != pair[1].replace('_', '-')]}"
+
+
+WIDGETS = {"calculator": ("calculator.md", "calculator"), "progress": ("exercises.md", "ways"), "stepper[file=online_softmax.py]": ("lesson.md", "online-softmax"), "run[file=online_softmax.py]": ("lesson.md", "online-softmax-py"), "quiz[name=lesson]": ("lesson.md", "quiz")}
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_widget_stands_in_its_section(lang):
+    assert {match[1]: (name, heading) for name in NAMES for heading, match in under(lang, name, r"\{\{ widget\.((?!exercise)[^}]*?) \}\}")} == WIDGETS
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
 def test_a_notebook_is_linked_under_its_lab(lang):
     found = [(heading, match[1]) for heading, match in under(lang, "notebooks.md", r"\]\(notebooks/(\w+)\.ipynb\)")]
     assert sorted(found) == sorted((lab.replace("_", "-"), lab) for lab in test_notebooks.LABS)
