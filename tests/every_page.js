@@ -23,6 +23,9 @@
     return right - left > 1 && bottom - top > 1 ? { left, right, top, bottom } : null;
   }
 
+  // A part far from the screen is not laid out (core/parts.py), and `seen` would pass over it.
+  for (const part of document.querySelectorAll(".part")) part.style.contentVisibility = "visible";
+
   function openAll() {
     for (const e of document.querySelectorAll("article details")) e.open = true;
   }

@@ -13,6 +13,7 @@ WORDS = {
 # What axe would check thousands of times alike stands there once: a formula as a box of its width, each kind of code token, eight rows of a table, no chart's strokes.
 SHORTEN = """() => {
   document.querySelectorAll("details").forEach((e) => { e.open = true; });
+  document.querySelectorAll(".part").forEach((e) => { e.style.contentVisibility = "visible"; });
   for (const formula of document.querySelectorAll(".katex")) {
     const box = document.createElement("span");
     box.textContent = "formula";

@@ -14,7 +14,7 @@ from support import LANGUAGES, TOP, copied
 sys.path.append(str(TOP / "tests" / "lighthouse"))
 import audit  # noqa: E402
 
-WEIGHT, SCRIPT, REQUESTS, SHIFT = 250_000, 60_000, 30, 0.02
+WEIGHT, SCRIPT, REQUESTS, SHIFT, AT_ONCE = 250_000, 60_000, 30, 0.02, 3_500
 BUILD = 10   # seconds of processor time; a warm build takes 7.5 and the clock of a quiet machine shows about as much
 VIEWS = {"desktop": {"width": 1440, "height": 900}, "phone": {"width": 390, "height": 844}}
 # Every shift that no click or key caused, as the browser reports it. Wheel and scroll count as no input.
@@ -92,6 +92,33 @@ def test_the_first_visit_of_the_lesson_is_light(chromium, host, lang, capsys):
     assert not [path for path in paths if re.search("search_index|/workers/|/lunr/", path)], f"the search was fetched before anybody turned to it:\n{listed}"
     for what, is_, budget in rows:
         assert 0 < is_ <= budget, f"{what}: {is_:,}, budget {budget:,}. Heaviest first:\n{listed}"
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("view", VIEWS)
+def test_what_lies_far_below_is_laid_out_later_in_a_space_of_its_height(chromium, host, site, lang, view, capsys):
+    """The first paint waits for few elements, and the scroll bar tells where one is (core/parts.py)."""
+    address, context = host(audit.Compressed), chromium.new_context(viewport=VIEWS[view])
+    page = context.new_page()
+    rows = []
+    for path in sorted(path.parent.relative_to(site).as_posix() + "/" for path in (site / lang).rglob("index.html")):
+        page.goto(address + path)
+        rows.append([path, *page.evaluate("""async () => {
+          await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+          const height = () => document.documentElement.scrollHeight, every = [...document.body.querySelectorAll("*")], estimated = height();
+          const now = every.filter((e) => e.checkVisibility({ contentVisibilityAuto: true })).length;
+          for (const part of document.querySelectorAll(".part")) part.style.contentVisibility = "visible";
+          return [now, every.length, estimated / height()];
+        }""")])
+    context.close()
+    with capsys.disabled():
+        print(f"\n{lang}, {view}: most elements laid out at once (budget {AT_ONCE:,}): " + ", ".join(f"{path} {now:,} of {every:,}" for path, now, every, _ in sorted(rows, key=lambda row: -row[1])[:3]))
+        low, high = (pick(rows, key=lambda row: row[3]) for pick in (min, max))
+        print(f"  estimated heights against real ones: {low[0]} {low[3]:.2f} to {high[0]} {high[3]:.2f}")
+    assert len(rows) > 10
+    for path, now, every, ratio in rows:
+        assert 100 < now <= AT_ONCE, f"{path}: {now:,} of {every:,} elements"
+        assert 0.85 < ratio < 1.18, f"{path}: estimated {ratio:.2f} times as high as it is (docs/hooks/core/parts.py, EACH)"
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

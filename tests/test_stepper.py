@@ -246,6 +246,8 @@ def test_without_scripts_one_walk_stands_as_a_table(chromium, served, lang):
     browser = chromium.new_context(java_script_enabled=False)
     page = browser.new_page()
     page.goto(served + f"{lang}/lesson/")
+    page.locator(".widget-stepper .walk").scroll_into_view_if_needed()
+    page.wait_for_timeout(100)
     assert page.locator(".widget-stepper .walk").is_visible()
     table = page.locator(".widget-stepper .walk").inner_text()
     for number in ("0.891366", "0.752014", "4.319560", "0.375, -0.095"):

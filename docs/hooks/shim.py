@@ -150,7 +150,7 @@ def on_post_page(output, page, config):
         if getattr(page, "notebook", None):
             output = core["notebooks"].place(output, page.blocks)
         if config.extra["lang"] != "root":
-            output = core["html"].controls(output, config.extra["lang"])
+            output = core["parts"].divide(core["html"].code(core["html"].controls(output, config.extra["lang"]), config.extra["lang"]))
         return _with_policy(output)
     except core["errors"].PageError as error:
         raise _located(error, page) from None
@@ -238,7 +238,7 @@ def _fresh_core():
         del sys.modules[name]
     import importlib
 
-    state["core"] = {name: importlib.import_module(f"core.{name}") for name in ["errors", "archive", "sections", "results", "evidence", "widgets", "placeholders", "tex", "charts", "drawings", "glossary", "html", "policy", "notebooks", "search"]}
+    state["core"] = {name: importlib.import_module(f"core.{name}") for name in ["errors", "archive", "sections", "results", "evidence", "widgets", "placeholders", "tex", "charts", "drawings", "glossary", "html", "parts", "policy", "notebooks", "search"]}
     return state["core"]
 
 

@@ -75,6 +75,22 @@ addEventListener("keydown", (event) => {
   if ("pn,.fs".includes(event.key) && !event.target.closest?.("input, textarea, select, [contenteditable]")) event.stopPropagation();
 }, true);
 
+// Where a link leads, the parts around it take their true height (core/parts.py), and may push the target away: go there again, until the reader moves.
+let bound;
+function arrive() {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1))), until = performance.now() + 500;
+  if (!target?.closest(".part, article > :is(h1, h2, h3, h4)")) return;
+  bound = target;
+  requestAnimationFrame(function again() {
+    if (bound !== target) return;
+    target.scrollIntoView({ behavior: "instant" });
+    if (performance.now() < until) requestAnimationFrame(again);
+  });
+}
+for (const event of ["wheel", "touchstart", "keydown", "pointerdown"]) addEventListener(event, () => { bound = null; }, { passive: true, capture: true });
+addEventListener("click", ({ target }) => { if (target.closest?.("a[href*='#']")) setTimeout(arrive); });
+if (performance.getEntriesByType("navigation")[0]?.type === "navigate") { arrive(); addEventListener("load", arrive); }
+
 // The colour scheme: the button presses the other scheme's radio button, then its successor takes the focus.
 for (const button of document.querySelectorAll("button[data-press]")) {
   button.addEventListener("keydown", (event) => event.stopPropagation());
@@ -84,14 +100,15 @@ for (const button of document.querySelectorAll("button[data-press]")) {
   });
 }
 
-// What scrolls inside itself is reached by Tab and says what it is. The theme wraps tables and adds copy buttons by script, so this comes after.
+// What scrolls inside itself is reached by Tab and says what it is. The theme wraps tables by script, so this comes after.
+// What is not laid out yet may scroll: Tab stops there until its size is known.
 const words = document.documentElement.lang.startsWith("zh") ? { PRE: "代码", DIV: "公式", TABLE: "表格", colon: "：" } : { PRE: "Code", DIV: "Formula", TABLE: "Table", colon: ": " };
-const sizes = new ResizeObserver((entries) => entries.forEach(({ target: { scroller: target } }) => {
-  const scrolls = target.scrollWidth > target.clientWidth;
+const sizes = new ResizeObserver((entries) => entries.forEach(({ target: { scroller: target } }) => reach(target, target.scrollWidth > target.clientWidth || target === document.activeElement)));
+function reach(target, scrolls) {
   for (const [name, value] of Object.entries({ tabindex: 0, role: "group", "aria-label": target.label })) {
     if (scrolls) target.setAttribute(name, value); else target.removeAttribute(name);
   }
-}));
+}
 document.addEventListener("DOMContentLoaded", () => {
   const article = first("article");
   if (!article) return;
@@ -100,14 +117,12 @@ document.addEventListener("DOMContentLoaded", () => {
     if (/^H\d$/.test(element.tagName)) { heading = element.firstChild.textContent; continue; }
     const kind = element.tagName === "CODE" ? "PRE" : element.classList.contains("math") ? "DIV" : "TABLE";
     element.label = words[kind] + words.colon + (element.closest(".highlight")?.querySelector(".filename")?.textContent ?? heading);
+    if (element.closest(".part")) reach(element, true);
     for (const part of kind === "PRE" ? [element] : [element, element.firstElementChild]) {   // a formula widens when its fonts arrive
       part.scroller = element;
       sizes.observe(part);
     }
   }
-  const copy = () => { for (const nav of article.querySelectorAll("nav.md-code__nav:not([role])")) nav.setAttribute("role", "none"); };
-  new MutationObserver(copy).observe(article, { childList: true, subtree: true });
-  copy();
 });
 
 // Each widget brings its own module; a page without widgets loads none. One that asks first (`data-ask`: a button's words) waits for its button.
