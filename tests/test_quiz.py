@@ -604,7 +604,8 @@ def test_axe_finds_nothing_open_and_answered_and_a_phone_holds_it(chromium, serv
 def test_the_script_is_fetched_when_the_reader_starts_and_the_first_question_has_the_focus(chromium, served, lang):
     page = opened(chromium, served, lang)
     start = page.locator(".widget-quiz .start button")
-    assert start.is_visible() and page.locator(".widget-quiz .questions > li").count() == len(QUESTIONS), "what stands there before is what stands there without scripts"
+    start.wait_for()
+    assert page.locator(".widget-quiz .questions > li").count() == len(QUESTIONS), "what stands there before is what stands there without scripts"
     late = [url for url in page.asked if url.endswith(("quiz.js", "formulas.js"))]
     assert not late, late
     start.focus()
