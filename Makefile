@@ -11,7 +11,7 @@ export NO_MKDOCS_2_WARNING = 1
 export PYTHONUTF8 = 1
 stop = { echo "$(1)" >&2; exit 1; }
 
-.PHONY: help serve site check-site test mutate growth labs compare measure check-results fetch-results take-results summary propose-results publish-now offline outputs notebooks notebooks-run verify-vllm browser lock audit clean tools
+.PHONY: help serve site check-site test mutate growth numbers labs compare measure check-results fetch-results take-results summary propose-results publish-now offline outputs notebooks notebooks-run verify-vllm browser lock audit clean tools
 help:       ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
 
@@ -44,6 +44,13 @@ audit: browser node_modules/.stamp tests/lighthouse/node_modules/.stamp   ## Lig
 
 growth: .venv/test.stamp node_modules/.stamp  ## processor seconds of a warm strict build with 10, 60 and 500 generated pages (PAGES="10 20")
 	@$(BIN)/python tests/growth.py $(PAGES)
+
+# Each step runs, whatever the one before it found; the exit status says whether all held.
+numbers: .venv/test.stamp node_modules/.stamp browser tests/lighthouse/node_modules/.stamp   ## every number that is held, as it is now: site, first visit, search, build, Lighthouse, breakages (a quiet machine, most of an hour)
+	@status=0; \
+	$(MAKE) --no-print-directory site check-site DIR=site || status=1; \
+	$(BIN)/python -m pytest -q tests/test_budgets.py tests/test_search.py || status=1; \
+	for step in growth audit mutate; do $(MAKE) --no-print-directory $$step || status=1; done; exit $$status
 
 labs:       ## run the labs on this machine's GPU and write examples/results (LAB=name, PYTHON= one that has torch)
 	@$(PYTHON) examples/run.py $(LAB)
