@@ -60,7 +60,7 @@ def code(page, lang):
         return (f'<div id="{name}" class="{match[1]}"{match[2]}<pre><nav class="md-code__nav" role="none"><button type="button" class="md-code__button" '
                 f'title="{words}" aria-label="{words}" data-clipboard-target="#{name} code" data-md-type="copy"></button></nav><code>')
 
-    return BLOCK.sub(put, re.sub(r'<span class="[nopw]">([^<]*)</span>', r"\1", page))
+    return BLOCK.sub(put, re.sub(r'<span class="(?:[nopw]|ow)">([^<]*)</span>', r"\1", page))
 
 
 def controls(page, lang):
