@@ -54,6 +54,6 @@ def estimate(body):
     blocks = [min(match[2].count("\n"), SCROLLS if match[1] else 10**6) for match in CODE.finditer(body)]
     body = CODE.sub("", body)
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", body))
-    counts |= {"code": len(blocks), "line": sum(blocks), "text": len(re.findall(r"<(?:p|li|summary|dt|dd)[ >]", body))}
+    counts |= {"code": len(blocks), "line": sum(blocks), "text": len(re.findall(r"<(?:p|summary|dt|dd)[ >]|<li\b[^>]*>(?!<details)", body))}
     counts["unit"] = len(text) + len(re.findall(r"[\u2e80-\uffef]", text))
     return tuple(sum(counts[name] * EACH[name][screen] for name in EACH) for screen in (0, 1))

@@ -75,21 +75,41 @@ addEventListener("keydown", (event) => {
   if ("pn,.fs".includes(event.key) && !event.target.closest?.("input, textarea, select, [contenteditable]")) event.stopPropagation();
 }, true);
 
-// Where a link leads, the parts around it take their true height (core/parts.py), and may push the target away: go there again, until the reader moves.
+// What is laid out late (core/parts.py) takes its true height then, and may push away what the reader came for: stay with it until the reader moves.
 let bound;
-function arrive() {
-  const target = document.getElementById(decodeURIComponent(location.hash.slice(1))), until = performance.now() + 500;
-  if (!target?.closest(".part, article > :is(h1, h2, h3, h4)")) return;
+function stay(target, show) {
+  if (!target?.closest("article")) return;
+  const until = performance.now() + 500;
   bound = target;
   requestAnimationFrame(function again() {
     if (bound !== target) return;
-    target.scrollIntoView({ behavior: "instant" });
+    show();
     if (performance.now() < until) requestAnimationFrame(again);
   });
 }
 for (const event of ["wheel", "touchstart", "keydown", "pointerdown"]) addEventListener(event, () => { bound = null; }, { passive: true, capture: true });
+
+// Where a link leads.
+function arrive() {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  stay(target, () => target.scrollIntoView({ behavior: "instant" }));
+}
 addEventListener("click", ({ target }) => { if (target.closest?.("a[href*='#']")) setTimeout(arrive); });
-if (performance.getEntriesByType("navigation")[0]?.type === "navigate") { arrive(); addEventListener("load", arrive); }
+
+// Where the reader was, after a reload and on the way back: the browser remembers pixels from the page's top, so the page remembers what stood there.
+const blocks = () => document.querySelectorAll("article > *, .part > *");
+addEventListener("pagehide", () => {
+  const all = [...blocks()], at = all.findIndex((element) => !element.matches(".part") && element.getBoundingClientRect().bottom > 60);
+  try { sessionStorage.setItem(`place ${location.pathname}`, JSON.stringify(scrollY && at >= 0 ? [at, all[at].getBoundingClientRect().top] : [])); } catch { /* storage may be switched off */ }
+});
+let place = [];
+try { place = JSON.parse(sessionStorage.getItem(`place ${location.pathname}`)) ?? []; } catch { /* storage may be switched off */ }
+function resume() {
+  const [at, top] = place, target = blocks()[at];
+  stay(target, () => scrollBy({ top: target.getBoundingClientRect().top - top, behavior: "instant" }));
+}
+const come = performance.getEntriesByType("navigation")[0]?.type === "navigate" ? location.hash && arrive : resume;
+if (come) { come(); addEventListener("load", come); }
 
 // The colour scheme: the button presses the other scheme's radio button, then its successor takes the focus.
 for (const button of document.querySelectorAll("button[data-press]")) {
