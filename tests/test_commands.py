@@ -181,7 +181,7 @@ class Server:
 
     def stop(self):
         self.process.send_signal(signal.SIGINT)
-        self.process.wait(timeout=20)
+        self.process.wait(timeout=90)   # a build that has begun ends first
 
 
 @pytest.fixture
