@@ -79,7 +79,9 @@ def test_the_first_visit_of_the_lesson_is_light(chromium, host, lang, capsys):
     page.evaluate(SCROLL)   # what is fetched on the way down counts too
     page.wait_for_load_state("networkidle")
     page.wait_for_timeout(500)
+    fonts = page.evaluate("performance.getEntriesByType('resource').filter((e) => /KaTeX_(Main-Regular|Math-Italic)/.test(e.name)).map((e) => e.initiatorType)")
     context.close()
+    assert fonts == ["link", "link"], f"the two fonts that set how wide a formula is come by {fonts}: fetched with the page (theme/main.html), no line breaks anew"
     files = sorted(((size, path) for path, size in handler.sent), reverse=True)
     scripts = [(size, path) for size, path in files if path.endswith((".js", ".mjs", ".wasm"))]
     listed = "\n".join(f"{size:>12,}  {path}" for size, path in files)
