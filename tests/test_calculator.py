@@ -530,11 +530,13 @@ def test_without_scripts_one_example_and_the_command_stand_there(chromium, serve
     context = chromium.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(served + f"{lang}/calculator/")
-    text = page.locator(".widget-calculator .worked").text_content()
+    page.locator(".widget-calculator .worked").scroll_into_view_if_needed()
+    page.wait_for_timeout(100)
+    text = page.locator(".widget-calculator .worked").inner_text()
     limit = (24 - calculator.RESERVE) * 2**30
     for number in (memory.naive_bytes(1, 28, 28, 4096, 128), memory.flash_bytes(1, 28, 28, 4096, 128, 2, 128), memory.largest_S(limit, lambda S: memory.naive_bytes(1, 28, 28, S, 128)),
                    memory.largest_S(limit, lambda S: memory.flash_bytes(1, 28, 28, S, 128, 2, 128)), roofline.attention_flops(1, 28, 4096, 128), roofline.floor_bytes(1, 28, 4096, 128), roofline.naive_traffic(1, 28, 4096, 128), decode.kv_bytes(1, 28, 4096, 128)):
         assert f"{number:,}" in text
-    assert "python flash_vs_naive_memory.py --predict --gib 24" in page.locator(".widget-calculator .command").text_content()
+    assert "python flash_vs_naive_memory.py --predict --gib 24" in page.locator(".widget-calculator .command").inner_text()
     assert page.locator(".widget-calculator form").count() == 0
     context.close()

@@ -154,6 +154,7 @@ class Server:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "mkdocs", "serve", "--dev-addr", f"127.0.0.1:{self.port}"], cwd=tree.top,
             stdout=self.log.open("w"), stderr=subprocess.STDOUT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONUNBUFFERED": "1"},
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),   # a suite started in the background ignores Ctrl+C, and what it starts would too
         )
 
     def get(self, path):
@@ -181,7 +182,7 @@ class Server:
 
     def stop(self):
         self.process.send_signal(signal.SIGINT)
-        self.process.wait(timeout=90)   # a build that has begun ends first
+        self.process.wait(timeout=20)
 
 
 @pytest.fixture

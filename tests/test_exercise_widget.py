@@ -162,5 +162,7 @@ def test_without_scripts_skeleton_grader_and_command_are_there(chromium, served,
         assert box.locator("textarea").text_content() == exercises.source(f"{name}_skeleton")
         for link, file in zip(box.locator("a").all(), (f"{name}_skeleton", f"grade_{name}")):
             assert context.request.get(page.evaluate("a => a.href", link.element_handle())).text() == exercises.source(file)
-        assert f"python grade_{name}.py {name}.py" in box.text_content()
+        box.scroll_into_view_if_needed()
+        page.wait_for_timeout(100)
+        assert f"python grade_{name}.py {name}.py" in box.inner_text()
     context.close()

@@ -9,6 +9,11 @@ from support import LANGUAGES
 
 PAGE = "<nav><h2>not of the article</h2></nav><article class=x><h1 id=a>A</h1>\n<p>seen at once</p>\n<h2 id=b>B</h2>\n<p>one</p>\n<h3 id=c>C</h3>\n<h3 id=d>D</h3><div><p>two</p></div>\n</article><h2>nor this</h2><p>of the footer</p>"
 
+WHERE = """() => {
+  const seen = [...document.querySelectorAll("article p, article li, article h2, article h3, article td")].find((e) => e.checkVisibility() && e.getBoundingClientRect().top > 60);
+  return [seen.textContent.slice(0, 80), seen.getBoundingClientRect().top];
+}"""   # the first text below the header, and where it stands
+
 
 def test_what_stands_between_two_headings_is_a_part():
     made = parts.divide(PAGE)
@@ -47,7 +52,10 @@ def test_a_link_into_what_was_not_laid_out_arrives(chromium, served, lang, width
     context = chromium.new_context(viewport={"width": width, "height": 844}, reduced_motion="reduce")
     page = context.new_page()
     address = f"{served}{lang}/lesson/"
-    top = lambda anchor: page.evaluate("anchor => document.getElementById(anchor).getBoundingClientRect().top", anchor)   # noqa: E731
+
+    def top(anchor):
+        return page.evaluate("anchor => document.getElementById(anchor).getBoundingClientRect().top", anchor)
+
     page.goto(address, wait_until="networkidle")
     anchors = page.evaluate("""() => {
       const headings = [...document.querySelectorAll("article > :is(h2, h3)[id]")].map((e) => e.id);
@@ -77,11 +85,7 @@ def test_a_reload_and_the_way_back_lead_to_where_one_was(chromium, served, lang,
         page.mouse.wheel(0, 1400)
         page.wait_for_timeout(30)
     page.wait_for_timeout(200)
-    where = """() => {
-      const seen = [...document.querySelectorAll("article p, article li, article h2, article h3, article td")].find((e) => e.checkVisibility() && e.getBoundingClientRect().top > 60);
-      return [seen.textContent.slice(0, 80), seen.getBoundingClientRect().top];
-    }"""
-    text, top = page.evaluate(where)
+    text, top = page.evaluate(WHERE)
     assert page.evaluate("scrollY") > 20_000
     for way in ("reload", "back", "reload again"):
         if way == "back":
@@ -90,6 +94,54 @@ def test_a_reload_and_the_way_back_lead_to_where_one_was(chromium, served, lang,
         else:
             page.reload(wait_until="networkidle")
         page.wait_for_timeout(700)
-        now = page.evaluate(where)
+        now = page.evaluate(WHERE)
         assert now[0] == text and abs(now[1] - top) < 3, f"{way}: {now}, not {[text, top]}"
     context.close()
+
+
+def test_a_link_to_another_page_moves_nothing_here(chromium, served):
+    """On the way out it does not lead back to where the address points."""
+    context = chromium.new_context(viewport={"width": 1440, "height": 844}, reduced_motion="reduce")
+    page = context.new_page()
+    page.goto(f"{served}en/lesson/#tiling", wait_until="networkidle")
+    for _ in range(8):
+        page.mouse.wheel(0, 1400)
+        page.wait_for_timeout(30)
+    page.wait_for_timeout(400)
+    before = page.evaluate(WHERE)
+    page.evaluate("""() => {
+      const link = Object.assign(document.createElement("a"), { href: "../glossary/#lse" });
+      link.addEventListener("click", (event) => event.preventDefault());   // the page stays, as it does until the next one answers
+      document.querySelector(".md-footer").append(link);
+      link.click();
+      link.remove();
+    }""")
+    page.wait_for_timeout(300)
+    assert page.evaluate(WHERE) == before
+    context.close()
+
+
+def test_who_scrolls_before_all_has_loaded_is_not_taken_back(chromium, served):
+    context = chromium.new_context(viewport={"width": 1440, "height": 844}, reduced_motion="reduce")
+    page = context.new_page()
+    page.route("**/*.woff2", lambda route: (page.wait_for_timeout(1500), route.continue_()))
+    page.goto(f"{served}en/lesson/#tiling", wait_until="domcontentloaded")
+    page.wait_for_timeout(100)
+    for _ in range(5):
+        page.mouse.wheel(0, 1400)
+        page.wait_for_timeout(30)
+    page.wait_for_load_state("load")
+    page.wait_for_timeout(700)
+    assert page.evaluate("document.getElementById('tiling').getBoundingClientRect().top") < -3000
+    context.close()
+
+
+def test_an_address_with_a_broken_anchor_breaks_no_script(chromium, served):
+    context = chromium.new_context()
+    page = context.new_page()
+    said = []
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto(f"{served}en/lesson/#%E0%A4%A", wait_until="networkidle")
+    page.locator(".widget-stepper .stage").wait_for()
+    context.close()
+    assert not said, said

@@ -49,7 +49,7 @@ def tidy(content, lang):
 def code(page, lang):
     """Blocks of code with fewer elements, and with the copy button that the theme would add by script when its code is near: here it is within reach of Tab.
 
-    Names, punctuation, operators and blanks look like the code around them: a fifth of the elements remains.
+    Names, punctuation, operators and blanks look like the code around them: a quarter of the lesson's elements in code remains.
     """
     number = itertools.count(1)
 

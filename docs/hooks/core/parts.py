@@ -1,6 +1,6 @@
 """What stands between two headings becomes a part that the browser lays out when it comes near (content-visibility), in a space of about its height.
 
-A lesson of 18,000 elements takes a phone seconds to lay out, and the theme asks for that layout several times before the first paint.
+With 18,000 elements the lesson took the phone that Lighthouse simulates seconds to lay out; the theme asks for the layout several times as it starts.
 The estimate only keeps the scroll bar steady: below the reader nothing moves that is seen, and a part once seen keeps its true height.
 """
 import re
@@ -12,7 +12,7 @@ UNSEEN = re.compile(r'<(script|template|form|textarea)\b.*?</\1>|<span class="ka
 SHUT = re.compile(r"(<details(?![^>]*\bopen\b)[^>]*>\s*<summary.*?</summary>).*?</details>", re.S)
 CODE = re.compile(r"""( output">(?:<span class="filename">[^<]*</span>)?)?(<pre.*?</pre>)""", re.S)
 SCROLLS = 25   # lines of a notebook's output; what is longer scrolls inside itself (css/site.css)
-# Heights in rem, on a wide screen and on a phone; fitted to Chromium's, which test_parts.py compares.
+# Heights in rem, on a wide screen and on a phone; fitted to Chromium's, which test_budgets.py compares.
 EACH = {
     "unit": (0.0127, 0.0276),   # of text: a Latin letter; a Chinese one is two
     "text": (1.13, 1.31),       # a paragraph or an item of a list: half a line, and its margin

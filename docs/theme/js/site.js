@@ -76,7 +76,7 @@ addEventListener("keydown", (event) => {
 }, true);
 
 // What is laid out late (core/parts.py) takes its true height then, and may push away what the reader came for: stay with it until the reader moves.
-let bound;
+let bound, come;
 function stay(target, show) {
   if (!target?.closest("article")) return;
   const until = performance.now() + 500;
@@ -87,28 +87,35 @@ function stay(target, show) {
     if (performance.now() < until) requestAnimationFrame(again);
   });
 }
-for (const event of ["wheel", "touchstart", "keydown", "pointerdown"]) addEventListener(event, () => { bound = null; }, { passive: true, capture: true });
+const move = () => { bound = null; if (come) removeEventListener("load", come); };
+for (const event of ["wheel", "touchstart", "keydown", "pointerdown"]) addEventListener(event, move, { passive: true, capture: true });
 
-// Where a link leads.
+// Where a link within the page leads.
 function arrive() {
-  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const target = first(":target");
   stay(target, () => target.scrollIntoView({ behavior: "instant" }));
 }
-addEventListener("click", ({ target }) => { if (target.closest?.("a[href*='#']")) setTimeout(arrive); });
+addEventListener("click", ({ target, ctrlKey, metaKey, shiftKey }) => {
+  const link = target.closest?.("a[href*='#']");
+  if (link && !ctrlKey && !metaKey && !shiftKey) setTimeout(() => { if (link.href === location.href) arrive(); });
+});
 
 // Where the reader was, after a reload and on the way back: the browser remembers pixels from the page's top, so the page remembers what stood there.
-const blocks = () => document.querySelectorAll("article > *, .part > *");
+// A part's children are asked only where the part is on the screen: the others would be laid out for it.
+const article = first("article") ?? document.createElement("article"), key = `place ${location.pathname}`;
+const under = (box) => [...box.children].findIndex((element) => element.getBoundingClientRect().bottom > 60);   // the header covers 60 px
 addEventListener("pagehide", () => {
-  const all = [...blocks()], at = all.findIndex((element) => !element.matches(".part") && element.getBoundingClientRect().bottom > 60);
-  try { sessionStorage.setItem(`place ${location.pathname}`, JSON.stringify(scrollY && at >= 0 ? [at, all[at].getBoundingClientRect().top] : [])); } catch { /* storage may be switched off */ }
+  const at = under(article), block = article.children[at], inner = block?.matches(".part") ? under(block) : -1;
+  try { sessionStorage.setItem(key, JSON.stringify(scrollY && block ? [at, inner, (block.children[inner] ?? block).getBoundingClientRect().top] : [])); } catch { /* storage may be switched off */ }
 });
-let place = [];
-try { place = JSON.parse(sessionStorage.getItem(`place ${location.pathname}`)) ?? []; } catch { /* storage may be switched off */ }
 function resume() {
-  const [at, top] = place, target = blocks()[at];
+  let at, inner, top;
+  try { [at, inner, top] = JSON.parse(sessionStorage.getItem(key)) ?? []; } catch { /* storage may be switched off */ }
+  const target = article.children[at]?.children[inner] ?? article.children[at];
   stay(target, () => scrollBy({ top: target.getBoundingClientRect().top - top, behavior: "instant" }));
 }
-const come = performance.getEntriesByType("navigation")[0]?.type === "navigate" ? location.hash && arrive : resume;
+if (performance.getEntriesByType("navigation")[0]?.type !== "navigate") come = resume;
+else if (location.hash) come = arrive;
 if (come) { come(); addEventListener("load", come); }
 
 // The colour scheme: the button presses the other scheme's radio button, then its successor takes the focus.
@@ -130,8 +137,6 @@ function reach(target, scrolls) {
   }
 }
 document.addEventListener("DOMContentLoaded", () => {
-  const article = first("article");
-  if (!article) return;
   let heading = "";
   for (const element of article.querySelectorAll("h1, h2, h3, h4, .md-typeset__scrollwrap, pre > code, div.math")) {
     if (/^H\d$/.test(element.tagName)) { heading = element.firstChild.textContent; continue; }
