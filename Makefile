@@ -30,23 +30,23 @@ offline: .venv/site.stamp node_modules/.stamp ## the whole site as dist/flash-at
 	@$(BIN)/python docs/hooks/core/archive.py .cache/offline dist/flash-attention-offline.zip
 
 check-site: .venv/site.stamp                  ## what is wrong in a built site, one line each (DIR=site, SITE_URL= if it was built for one)
-	@$(BIN)/python tests/check_site.py $(if $(SITE_URL),--url "$(SITE_URL)") "$(DIR)"
+	@$(BIN)/python tools/check_site.py $(if $(SITE_URL),--url "$(SITE_URL)") "$(DIR)"
 
 test: .venv/test.stamp node_modules/.stamp browser   ## everything (ARGS= for pytest)
 	@$(BIN)/python -m pytest $(ARGS)
 
 mutate: .venv/test.stamp node_modules/.stamp browser ## break each promise on purpose and see its check turn red (ARGS= names; --list)
-	@$(BIN)/python tests/mutations.py $(ARGS)
+	@$(BIN)/python tools/mutations.py $(ARGS)
 
-audit: browser node_modules/.stamp tests/lighthouse/node_modules/.stamp   ## Lighthouse's verdict on home, lesson and one lab, both languages: minutes, on a quiet machine (PAGES="en/lesson/ …")
+audit: browser node_modules/.stamp tools/lighthouse/node_modules/.stamp   ## Lighthouse's verdict on home, lesson and one lab, both languages: minutes, on a quiet machine (PAGES="en/lesson/ …")
 	@SITE_URL= $(BIN)/mkdocs build --strict --site-dir .cache/audit
-	@$(BIN)/python tests/lighthouse/audit.py .cache/audit $(PAGES)
+	@$(BIN)/python tools/lighthouse/audit.py .cache/audit $(PAGES)
 
 growth: .venv/test.stamp node_modules/.stamp  ## processor seconds of a warm strict build with 10, 60 and 500 generated pages (PAGES="10 20")
-	@$(BIN)/python tests/growth.py $(PAGES)
+	@$(BIN)/python tools/growth.py $(PAGES)
 
 # Each step runs, whatever the one before it found; the exit status says whether all held.
-numbers: .venv/test.stamp node_modules/.stamp browser tests/lighthouse/node_modules/.stamp   ## every number that is held, as it is now: site, first visit, search, build, Lighthouse, breakages (a quiet machine, most of an hour)
+numbers: .venv/test.stamp node_modules/.stamp browser tools/lighthouse/node_modules/.stamp   ## every number that is held, as it is now: site, first visit, search, build, Lighthouse, breakages (a quiet machine, most of an hour)
 	@status=0; \
 	$(MAKE) --no-print-directory site check-site DIR=site || status=1; \
 	$(BIN)/python -m pytest -q tests/test_budgets.py tests/test_search.py || status=1; \
@@ -71,34 +71,34 @@ measure:    ## labs as the GPU runner does: one process each, LIMIT= seconds, in
 	done; exit $$bad
 
 check-results: .venv/site.stamp               ## every committed result is complete
-	@$(BIN)/python .github/results.py check
+	@$(BIN)/python tools/results.py check
 
 fetch-results: .venv/site.stamp
-	@$(BIN)/python .github/results.py fetch "$(OUT)" $(if $(RUN),--run $(RUN))
+	@$(BIN)/python tools/results.py fetch "$(OUT)" $(if $(RUN),--run $(RUN))
 
 take-results: .venv/site.stamp                ## put complete, newer results of FROM= into examples/results (CLAIMS=1: only if the pages' sentences hold)
-	@$(if $(CLAIMS),$(MAKE) --no-print-directory .venv/test.stamp && ,)$(BIN)/python .github/results.py take "$(FROM)" $(if $(CLAIMS),--claims)
+	@$(if $(CLAIMS),$(MAKE) --no-print-directory .venv/test.stamp && ,)$(BIN)/python tools/results.py take "$(FROM)" $(if $(CLAIMS),--claims)
 
 summary: .venv/site.stamp
-	@$(BIN)/python .github/results.py summary "$(FROM)"
+	@$(BIN)/python tools/results.py summary "$(FROM)"
 
 propose-results:
-	@.github/propose.sh "$(SUMMARY)"
+	@tools/propose.sh "$(SUMMARY)"
 
 publish-now:
 	@gh workflow run publish.yml --ref main
 
 outputs: .venv/test.stamp                     ## write examples/outputs again from the files
-	@$(BIN)/python tests/outputs.py
+	@$(BIN)/python tools/outputs.py
 
 notebooks: .venv/site.stamp                   ## write docs/*/notebooks again from programs and pages; outputs stay where the code is the same
-	@$(BIN)/python tests/notebooks.py
+	@$(BIN)/python tools/notebooks.py
 
 notebooks-run: ## execute the labs' notebooks on this machine's GPU and put them into docs (LAB=name, PYTHON= one with torch, nbclient, ipykernel)
-	@rm -rf .cache/executed; $(PYTHON) tests/notebooks.py run --to .cache/executed $(LAB) && $(PYTHON) tests/notebooks.py take .cache/executed
+	@rm -rf .cache/executed; $(PYTHON) tools/notebooks.py run --to .cache/executed $(LAB) && $(PYTHON) tools/notebooks.py take .cache/executed
 
 verify-vllm: .venv/verify.stamp              ## check every statement about vLLM in its source (VERSION=; needs the network)
-	@$(BIN)/python tests/verify/vllm.py $(VERSION)
+	@$(BIN)/python tools/verify/vllm.py $(VERSION)
 
 # One version of a package for all groups and all Pythons; versions stay as they are unless an edit or UPGRADE= moves them. uv asks PIP_INDEX_URL too.
 lock: | tools                                 ## write requirements/*.txt from pyproject.toml, with hashes (UPGRADE=1: newest versions of what others bring)
@@ -155,9 +155,9 @@ node_modules/.stamp: package.json package-lock.json
 	@npm ci --silent --no-fund --no-audit || $(call stop,npm could not fetch the packages of package-lock.json. Check the network and run make again.)
 	@touch $@
 
-tests/lighthouse/node_modules/.stamp: tests/lighthouse/package.json tests/lighthouse/package-lock.json node_modules/.stamp
-	@cd tests/lighthouse && npm ci --silent --no-fund --no-audit || $(call stop,npm could not fetch the packages of tests/lighthouse/package-lock.json. Check the network and run make again.)
+tools/lighthouse/node_modules/.stamp: tools/lighthouse/package.json tools/lighthouse/package-lock.json node_modules/.stamp
+	@cd tests/lighthouse && npm ci --silent --no-fund --no-audit || $(call stop,npm could not fetch the packages of tools/lighthouse/package-lock.json. Check the network and run make again.)
 	@touch $@
 
 browser: .venv/test.stamp
-	@$(BIN)/python tests/browser.py
+	@$(BIN)/python tools/browser.py

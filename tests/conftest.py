@@ -8,7 +8,6 @@ import browser
 import pytest
 from support import TOP, QuietHandler, build, copied
 
-sys.path[:0] = [str(TOP / "docs" / "hooks"), str(TOP / "examples")]
 sys.dont_write_bytecode = True   # an edited file is never shadowed by its cache, and no folder that `serve` watches changes
 
 

@@ -1,62 +1,8 @@
-"""What the tests share: the tree's places, a strict build, a copy of the tree to break."""
+"""What the tests share beside the tree (tools/tree.py): a quiet server, axe-core."""
 import http.server
-import os
-import pathlib
-import shutil
-import subprocess
-import sys
 
 import pytest
-
-TOP = pathlib.Path(__file__).resolve().parents[1]
-SITE_URL = "https://lesson.example/repo/"
-LANGUAGES = ("en", "zh")
-# Addresses of every page and notebook below the site's root, from the sources.
-_NAMES = sorted(path.relative_to(TOP / "docs" / "en").with_suffix("").as_posix() for path in (TOP / "docs" / "en").rglob("*") if path.suffix in (".md", ".ipynb"))
-PAGES = [f"{lang}/{'' if name == 'index' else name + '/'}" for lang in LANGUAGES for name in _NAMES]
-
-
-def build(top, site_dir, site_url=SITE_URL, timeout=120, **env):
-    """Run a strict build of the tree at `top`; returns the finished process."""
-    return subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", str(pathlib.Path(top) / "mkdocs.yml"), "--site-dir", str(site_dir)],
-        cwd=pathlib.Path(site_dir).parent, text=True,   # the same from any folder
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout,
-        env={**os.environ, "SITE_URL": site_url, "NO_MKDOCS_2_WARNING": "1", "PYTHONUTF8": "1", **env},
-    )
-
-
-def copied(top):
-    """A Tree at the new folder `top`: everything that a build reads."""
-    top.mkdir()
-    for name in ("docs", "examples"):
-        shutil.copytree(TOP / name, top / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for path in [*TOP.glob("mkdocs*.yml"), TOP / "package.json", TOP / "LICENSE"]:
-        shutil.copy(path, top)
-    (top / "node_modules").symlink_to(TOP / "node_modules")
-    if (TOP / ".cache" / "notebooks").is_dir():            # rendered notebooks, by the hash of their content: half a second each
-        shutil.copytree(TOP / ".cache" / "notebooks", top / ".cache" / "notebooks")
-    return Tree(top)
-
-
-class Tree:
-    def __init__(self, top):
-        self.top, self.out = top, top / "site"
-
-    def path(self, name):
-        return self.top / name
-
-    def edit(self, name, old, new, count=1):
-        path = self.top / name
-        text = path.read_text("utf-8")
-        assert old in text, f"{name} has no {old!r}"
-        path.write_text(text.replace(old, new, count), "utf-8")
-
-    def build(self, **env):
-        return build(self.top, self.out, **env)
-
-    def page(self, name):
-        return (self.out / name).read_text("utf-8")
+from tree import LANGUAGES, PAGES, SITE_URL, TOP, Tree, build, copied  # noqa: F401  the tests' names for the tree
 
 
 class QuietHandler(http.server.SimpleHTTPRequestHandler):

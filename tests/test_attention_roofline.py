@@ -16,7 +16,6 @@ import torch
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 RESULT = EXAMPLES / "results" / "nvidia-h200" / "attention_roofline.json"
-sys.path.insert(0, str(EXAMPLES))
 import attention_roofline as lab  # noqa: E402
 
 

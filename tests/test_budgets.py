@@ -7,12 +7,11 @@ import re
 import sys
 import time
 
+import audit
 import growth
 import pytest
 from support import LANGUAGES, TOP, copied
 
-sys.path.append(str(TOP / "tests" / "lighthouse"))
-import audit  # noqa: E402
 
 WEIGHT, SCRIPT, REQUESTS, SHIFT, AT_ONCE = 250_000, 60_000, 30, 0.02, 3_500
 BUILD = 10   # seconds of processor time; a warm build takes 7.5 and the clock of a quiet machine shows about as much

@@ -265,7 +265,7 @@ def test_every_rule_has_a_breakage():
 
 def test_the_command_prints_a_line_for_each_and_says_so_in_its_status(copy):
     def run(*arguments):
-        return subprocess.run([sys.executable, TOP / "tests/check_site.py", *arguments], capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONIOENCODING": "ascii:strict"})
+        return subprocess.run([sys.executable, TOP / "tools/check_site.py", *arguments], capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONIOENCODING": "ascii:strict"})
 
     clean = run(copy.folder, "--url", SITE_URL)
     assert (clean.returncode, clean.stdout) == (0, "") and not clean.stderr

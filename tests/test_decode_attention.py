@@ -14,7 +14,6 @@ import torch
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 RESULT = EXAMPLES / "results" / "nvidia-h200" / "decode_attention.json"
-sys.path[:0] = [str(EXAMPLES), str(Path(__file__).resolve().parent)]
 import decode_attention as lab  # noqa: E402
 import flash_vs_naive_memory as memory  # noqa: E402
 import split_kv  # noqa: E402

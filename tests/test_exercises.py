@@ -84,7 +84,7 @@ def test_every_property_rejects_something(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_skeleton_is_the_solution_without_the_answer(name):
-    assert source(f"{name}_skeleton") == exercises.skeleton(source(name)), "run `python tests/exercises.py`"
+    assert source(f"{name}_skeleton") == exercises.skeleton(source(name)), "run `python tools/exercises.py`"
     assert len(exercises.answer(source(name))) >= 3
     long = [line for line in exercises.answer(source(name)) if len(line) > 12]
     for file in (f"{name}_skeleton", f"grade_{name}"):
@@ -115,7 +115,7 @@ def test_inputs_are_drawn_afresh_and_a_seed_repeats_them(name):
 
 def test_graders_end_alike():
     for name in NAMES:
-        assert exercises.common(source(f"grade_{name}")) == exercises.common(source(f"grade_{exercises.HOME}")), "run `python tests/exercises.py`"
+        assert exercises.common(source(f"grade_{name}")) == exercises.common(source(f"grade_{exercises.HOME}")), "run `python tools/exercises.py`"
         words = GRADERS[name].WORDS
         assert words["en"].keys() == words["zh"].keys()
 

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-sys.path.insert(0, str(EXAMPLES))
 
 import exp2_polynomial as lesson  # noqa: E402
 

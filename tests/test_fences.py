@@ -90,6 +90,6 @@ def test_a_raising_fence_fails(tmp_path):
     page.write_text('!!! note "n"\n\n    ```python\n    raise ValueError("seen")\n    ```\n', "utf-8")
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "--markdown-docs", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(page)],
-        cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(TOP / "tests")},
+        cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(TOP / "tools")},
     )
     assert run.returncode == 1 and "seen" in run.stdout, run.stdout + run.stderr

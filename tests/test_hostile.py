@@ -1,4 +1,4 @@
-"""Hostile input: to the loader of results, the pages, run.py, compare.py, .github/results.py and the graders. Refused in a line or shown as text, never run or believed."""
+"""Hostile input: to the loader of results, the pages, run.py, compare.py, tools/results.py and the graders. Refused in a line or shown as text, never run or believed."""
 import copy
 import errno
 import html.parser
@@ -26,12 +26,9 @@ from support import LANGUAGES, TOP
 from test_run import LAB, SCHEMA, SHA, Folder
 
 import compare
+import results as tool_of_results  # core.results keeps its own name
 import run as runner
 
-sys.path.insert(0, str(TOP / ".github"))
-import results as tool_of_results  # noqa: E402  core.results keeps its own name
-
-sys.path.pop(0)
 BOUNDED = settings(max_examples=60, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 
 # A result, and what can be wrong with one
@@ -579,7 +576,7 @@ def test_a_place_that_cannot_be_written_is_told_in_a_line(bench, what):
     assert "\n" not in why
 
 
-# compare.py and .github/results.py: what goes into a pull request
+# compare.py and tools/results.py: what goes into a pull request
 
 @pytest.mark.parametrize("poison", ["<script>alert(1)</script>", "x | y", "a\nb", "[a](javascript:x)", "@someone", "`x`", "<!--", "</details>", "\\|"], ids=ascii)
 def test_a_report_in_markdown_holds_no_markup_of_a_result(poison):

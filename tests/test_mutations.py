@@ -1,4 +1,4 @@
-"""The cheap mutations of tests/mutations.py are caught; the runner itself is not content too early; every field report has its place."""
+"""The cheap mutations of tools/mutations.py are caught; the runner itself is not content too early; every field report has its place."""
 import csv
 import re
 import subprocess
@@ -99,7 +99,7 @@ def test_every_named_test_is_there():
 
 
 def test_the_command_lists_and_refuses():
-    command = [sys.executable, "tests/mutations.py"]
+    command = [sys.executable, "tools/mutations.py"]
     listed = subprocess.run([*command, "--list"], cwd=TOP, capture_output=True, text=True)
     assert listed.returncode == 0 and len(listed.stdout.splitlines()) == len(NAMES)
     unknown = subprocess.run([*command, "no-such-mutation"], cwd=TOP, capture_output=True, text=True)

@@ -7,7 +7,6 @@ import outputs
 import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-sys.path.insert(0, str(EXAMPLES))
 
 import rescale_rules as rules  # noqa: E402
 

@@ -18,7 +18,6 @@ import torch
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 RESULT = EXAMPLES / "results" / "nvidia-h200" / "ring_attention.json"
-sys.path[:0] = [str(EXAMPLES), str(Path(__file__).resolve().parent)]
 import flash_vs_naive_memory as memory  # noqa: E402
 import ring_attention as lab  # noqa: E402
 import run as runner  # noqa: E402

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 SOURCE = (EXAMPLES / "split_kv.py").read_text("utf-8")
-sys.path.insert(0, str(EXAMPLES))
 import split_kv as lab  # noqa: E402
 from split_kv import merge, nothing, partial  # noqa: E402
 

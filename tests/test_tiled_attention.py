@@ -32,7 +32,6 @@ from hypothesis import strategies as st  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
-sys.path.insert(0, str(EXAMPLES))
 import tiled_attention as lesson  # noqa: E402
 
 

@@ -17,7 +17,7 @@ from support import TOP
 from verify import source, statements
 from verify import vllm as tool
 
-TOY = dict(re.findall(r"^### (\S+)\n(.*?)(?=^### |\Z)", (TOP / "tests/verify/toy.txt").read_text("utf-8"), re.M | re.S))
+TOY = dict(re.findall(r"^### (\S+)\n(.*?)(?=^### |\Z)", (TOP / "tools/verify/toy.txt").read_text("utf-8"), re.M | re.S))
 BY_ID = {s.id: s for s in statements.STATEMENTS}
 A, C, F, U = statements.ARGS, statements.CUDA, statements.FA, statements.FA_UTILS
 I, L, S = statements.INTERFACE, statements.ATTENTION, statements.SCHEDULER
@@ -238,7 +238,7 @@ def test_moved_and_changed_are_told_apart(index, capsys):
     assert rows["torch"] == {"file": "requirements/cuda.txt", "line": 2, "found": "2.14.0", "status": "changed",
                              "en": BY_ID["torch"].now.en, "zh": BY_ID["torch"].now.zh}
     assert rows["dtypes"]["status"] == "changed" and "en" not in rows["dtypes"]
-    assert "Not explained yet, give it a `now` in tests/verify/statements.py: dtypes\n" in capsys.readouterr().out
+    assert "Not explained yet, give it a `now` in tools/verify/statements.py: dtypes\n" in capsys.readouterr().out
 
 
 def test_what_stands_in_another_file_has_moved(index):
@@ -297,14 +297,14 @@ UNEARTH = {
 def test_one_clear_line(name, tmp_path):
     body, version, words = UNEARTH[name]
     (tmp_path / "unearth.py").write_text(body + "\n")
-    run = subprocess.run([sys.executable, "-B", TOP / "tests/verify/vllm.py", version], env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
+    run = subprocess.run([sys.executable, "-B", TOP / "tools/verify/vllm.py", version], env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
     assert run.returncode == 2 and run.stdout == "" and len(run.stderr.splitlines()) == 1, run.stderr
     for word in words:
         assert word in run.stderr
 
 
 def test_torch_is_not_needed():
-    program = "import sys; sys.path.insert(0, 'tests'); from verify import vllm; print(sorted({'torch', 'numpy', 'mkdocs'} & set(sys.modules)))"
+    program = "import sys; sys.path.insert(0, 'tools'); from verify import vllm; print(sorted({'torch', 'numpy', 'mkdocs'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-B", "-c", program], cwd=TOP, capture_output=True, text=True, check=True).stdout == "[]\n"
 
 

@@ -29,7 +29,7 @@ def test_the_pages_show_every_statement(lang):
 def test_every_name_of_vllm_on_the_page_is_in_the_evidence(lang):
     unknown = {code for code in re.findall(r"`([^`\n]+)`", text(lang, "vllm")) if json.dumps(code)[1:-1] not in CHECKED and code not in OTHER}
     assert unknown <= {"attn_metadata.causal", "attn_metadata.block_table"} and all(name in CHECKED for name in unknown), (
-        f"say it in a statement of tests/verify/statements.py first: {unknown}")
+        f"say it in a statement of tools/verify/statements.py first: {unknown}")
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

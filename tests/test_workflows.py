@@ -11,6 +11,7 @@ import sys
 import zipfile
 
 import pytest
+import results as tool_of_results  # core.results keeps its own name
 import yaml
 from support import LANGUAGES, TOP
 
@@ -181,7 +182,7 @@ def test_every_job_ends_and_every_step_is_a_make_target():
 
 
 def test_a_pull_request_of_the_workflow_has_its_checks_dispatched():
-    assert "gh workflow run check.yml --ref" in (TOP / ".github" / "propose.sh").read_text("utf-8")
+    assert "gh workflow run check.yml --ref" in (TOP / "tools" / "propose.sh").read_text("utf-8")
     assert "workflow_dispatch" in WORKFLOWS["check"]["on"]
 
 
@@ -391,22 +392,12 @@ def test_without_an_artifact_the_last_results_are_published(shared):
 
 
 def test_the_newest_artifact_of_each_card_is_taken_and_none_of_a_fork(shared):
-    sys.path.insert(0, str(TOP / ".github"))
-    try:
-        import results as tool_of_results
-    finally:
-        sys.path.remove(str(TOP / ".github"))
     listed = [entry(1), entry(2, created="2099-02-01T00:00:00Z"), entry(3, created="2099-03-01T00:00:00Z", repository=2), entry(4, name="results-other-card"),
               entry(5, created="2099-04-01T00:00:00Z", expired=True), entry(6, created="2099-05-01T00:00:00Z", branch="x"), entry(8, name="results-../evil")]
     assert tool_of_results.newest(listed) == {"results-nvidia-h200": 2, "results-other-card": 4}
 
 
 def test_a_link_or_a_giant_is_no_result(tmp_path):
-    sys.path.insert(0, str(TOP / ".github"))
-    try:
-        import results as tool_of_results
-    finally:
-        sys.path.remove(str(TOP / ".github"))
     path = tmp_path / "nvidia-h200" / "sdpa_dispatch.json"
     path.parent.mkdir()
     path.symlink_to(TOP / CARD / "sdpa_dispatch.json")
@@ -563,7 +554,7 @@ HOLDS = "vLLM 0.40.0: 79 of 80 statements hold, 0 changed as noted, 1 do not hol
 def test_the_weekly_check_is_red_when_nothing_was_checked_and_hands_on_how_it_ended(tmp_path, said, ended, status, red):
     (tmp_path / ".venv/bin").mkdir(parents=True)
     program = tmp_path / ".venv/bin/python"
-    program.write_text(f'#!/bin/sh\n[ "$*" = "tests/verify/vllm.py newest" ] || exit 99\necho "{said}" >&2\nexit {ended}\n')
+    program.write_text(f'#!/bin/sh\n[ "$*" = "tools/verify/vllm.py newest" ] || exit 99\necho "{said}" >&2\nexit {ended}\n')
     program.chmod(0o755)
     workflow = WORKFLOWS["verify-vllm"]
     check, opens = [step for step in workflow["jobs"]["newest"]["steps"] if "run" in step][1:]

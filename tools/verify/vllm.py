@@ -1,8 +1,8 @@
 """Check every statement about vLLM against the source of a release; `make verify-vllm` runs this.
 
-    python tests/verify/vllm.py            the pinned version and the newest release; writes docs/evidence/vllm.json
-    python tests/verify/vllm.py 0.27.0     one version, writes nothing
-    python tests/verify/vllm.py newest     the newest release, writes nothing
+    python tools/verify/vllm.py            the pinned version and the newest release; writes docs/evidence/vllm.json
+    python tools/verify/vllm.py 0.27.0     one version, writes nothing
+    python tools/verify/vllm.py newest     the newest release, writes nothing
 
 Exit status 1: a statement does not hold (in a version that is not pinned: and `now` does not explain it). 2: nothing
 could be checked: no network, unknown version, damaged archive. The source archive comes from the package index by
@@ -22,7 +22,7 @@ import zlib
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 if __name__ == "__main__":
-    sys.path[0] = str(TOP / "tests")   # this folder holds a module named vllm, which nobody else should find
+    sys.path[0] = str(TOP / "tools")   # this folder holds a module named vllm, which nobody else should find
 
 from verify import source, statements  # noqa: E402
 
@@ -163,7 +163,7 @@ def record(cache=CACHE, evidence=EVIDENCE):
         if after["status"] == "changed":
             print(report(statement, after) if is_news(after) else f"  {statement.id}: {after['en']} [{after['file']}:{after['line']}]")
     if news := [s.id for s, _, after in rows if is_news(after)]:
-        print(f"Not explained yet, give it a `now` in tests/verify/statements.py: {', '.join(news)}")
+        print(f"Not explained yet, give it a `now` in tools/verify/statements.py: {', '.join(news)}")
     evidence.parent.mkdir(parents=True, exist_ok=True)
     found = {
         "checked": datetime.date.today().isoformat(),

@@ -1,6 +1,6 @@
 """Lighthouse's verdict on the pages, as GitHub Pages would serve them to a phone: medians of three, a table, and exit status 1 below the bar. `make audit` runs this.
 
-python tests/lighthouse/audit.py SITE [PAGE…]
+python tools/lighthouse/audit.py SITE [PAGE…]
 """
 import functools
 import gzip

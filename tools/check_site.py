@@ -1,6 +1,6 @@
 """What reading its files can tell about a built site: dead links, raw TeX, foreign hosts, missing names, weights.
 
-    python tests/check_site.py FOLDER [--url https://host/path/]
+    python tools/check_site.py FOLDER [--url https://host/path/]
 
 One line a finding, `file: place: what: mend`; exit status 1 if there is one, 2 if there is no site. `--url` is the address that
 the site was built for (SITE_URL); without it the checker takes the address from the canonical link of the root page. A site built
@@ -483,7 +483,7 @@ def foreign_hosts(site):
         for address in re.findall(r"""(?:https?|wss?)://[^\s"'`)\\]+|(?<=["'`])//[\w-]+\.[\w.-]+[^\s"'`)\\]*""", text):
             listed = next((entry for entry in OTHERS if address.startswith(entry[0]) and (not _ours(name) or "w3.org" in entry[0])), None)
             if listed is None:
-                yield name, place, f"a script holds the address of another host: {address[:80]}", mend + ", or list it in OTHERS of tests/check_site.py with what would make it ask"
+                yield name, place, f"a script holds the address of another host: {address[:80]}", mend + ", or list it in OTHERS of tools/check_site.py with what would make it ask"
             else:
                 for where, what in listed[2](site) if listed[2] else []:
                     yield getattr(where, "name", where), str(what), f"makes {name} ask {listed[0]} ({listed[1]})", "remove what makes it ask"
@@ -698,7 +698,7 @@ def budgets(site):
         whole += size
         kind = next((entry for entry in BUDGETS if re.search(entry[0], name)), None)
         if kind is None:
-            yield name, "file", f"no budget for this kind of file ({size:,} bytes)", "should it be published? Then add its kind to BUDGETS in tests/check_site.py"
+            yield name, "file", f"no budget for this kind of file ({size:,} bytes)", "should it be published? Then add its kind to BUDGETS in tools/check_site.py"
         elif size > kind[2] and (weight := _zipped(path.read_bytes()) if kind[1] == "gz" else size) > kind[2]:
             yield name, "file", f"{weight:,} bytes{' compressed' if kind[1] == 'gz' else ''}, over its budget of {kind[2]:,}", "make it smaller or split it; raise BUDGETS only with a reason"
     if whole > WHOLE:

@@ -1,8 +1,8 @@
 """Promises broken on purpose: each row breaks one, and names the check that must turn red. `make mutate` runs them all.
 
-    python tests/mutations.py            every row, each on a copy of the tree, two at a time
-    python tests/mutations.py NAME …     some of them
-    python tests/mutations.py --list
+    python tools/mutations.py            every row, each on a copy of the tree, two at a time
+    python tools/mutations.py NAME …     some of them
+    python tools/mutations.py --list
 
 A row is caught when its check fails as a failed test or a failed build (an error on the way to the check is no catch, one at its end is), and
 says what `says` expects. First each check has to be green without a mutation. A row whose `old` no longer stands in its file
@@ -49,7 +49,7 @@ def both(name, page, old, new, check, says="", zh=None):
 LESSON, MEMORY = "docs/en/lesson.md", "examples/flash_vs_naive_memory.py"
 RESULTS = "examples/results/nvidia-h200"
 PARITY = "tests/test_parity.py::test_the_same"
-FINDING = "tests/test_site.py::test_the_built_site_has_no_finding"   # tests/check_site.py, on the built site
+FINDING = "tests/test_site.py::test_the_built_site_has_no_finding"   # tools/check_site.py, on the built site
 
 
 def rejects(name, old, new, wrong=None):
@@ -106,7 +106,7 @@ MUTATIONS = [
     M("example-needs-a-sibling", "examples/online_softmax.py", "from random import Random\n", "from random import Random\nfrom io_counter import main as other\n", "tests/test_online_softmax.py::test_only_the_standard_library_is_imported"),
     M("copied-helper-differs", "examples/decode_attention.py", "round(part * (len(samples) - 1))", "int(part * (len(samples) - 1))", "tests/test_shared_helpers.py::test_copies_are_equal", "quantile"),
     M("normaliser-is-not-rescaled", "examples/online_softmax.py", "l = rescale * l + l_tile", "l = l + l_tile", "tests/test_online_softmax.py::test_equals_the_oracle"),
-    M("skeleton-is-not-the-solution-without-its-answer", "examples/exercises/online_row_skeleton.py", "def online_row(stream)", "def online_row(pairs)", "tests/test_exercises.py::test_the_skeleton_is_the_solution_without_the_answer[online_row]", "tests/exercises.py"),
+    M("skeleton-is-not-the-solution-without-its-answer", "examples/exercises/online_row_skeleton.py", "def online_row(stream)", "def online_row(pairs)", "tests/test_exercises.py::test_the_skeleton_is_the_solution_without_the_answer[online_row]", "tools/exercises.py"),
     M("solution-is-wrong", "examples/exercises/causal_tiled.py", "-inf", "-1e9", "tests/test_exercises.py::test_the_solution_passes_as_function_module_and_dict[causal_tiled]"),
 
     M("minus-infinity-less-itself", "examples/online_softmax.py", "0.0 if m == -inf else exp(m - m_new)", "exp(m - m_new)", "tests/test_online_softmax.py::test_edge"),
@@ -176,7 +176,7 @@ MUTATIONS = [
 
     # Evidence
     M("evidence-sentence-edited", "docs/evidence/vllm.json", "The flag is `--attention-backend`.", "The flag is `--attn-backend`.", "tests/test_verify_vllm.py::test_the_evidence_is_of_these_statements", "make verify-vllm"),
-    M("statement-removed", "tests/verify/statements.py", '"flag-backend", "choose"', '"flag-other", "choose"', "tests/test_verify_vllm.py::test_the_evidence_is_of_these_statements"),
+    M("statement-removed", "tools/verify/statements.py", '"flag-backend", "choose"', '"flag-other", "choose"', "tests/test_verify_vllm.py::test_the_evidence_is_of_these_statements"),
     M("evidence-place-edited", "docs/evidence/vllm.json", '"line": 930,', '"line": 931,', "tests/test_verify_vllm.py::test_the_evidence_is_as_it_was_written"),
     M("line-number-of-vllm-typed", "docs/en/vllm.md", "## The path { #path }\n", "## The path { #path }\n\nSee `flash_attn.py:123`.\n", "tests/test_vllm_page.py::test_no_line_number_is_typed"),
 
@@ -191,7 +191,7 @@ MUTATIONS = [
     M("deploy-stands-in-the-build", ".github/workflows/publish.yml", "        with: { path: site/ }\n", "        with: { path: site/ }\n      - uses: actions/deploy-pages@v4\n", "tests/test_workflows.py::test_one_run_at_a_time_and_no_deploy_is_cut_short"),
     M("two-runs-publish-at-once", ".github/workflows/publish.yml", "  group: publish\n", "  group: publish-${{ github.sha }}\n", "tests/test_workflows.py::test_one_run_at_a_time_and_no_deploy_is_cut_short"),
     M("gpu-runner-may-write", ".github/workflows/measure.yml", "      contents: read\n", "      contents: write\n", "tests/test_workflows.py::test_our_own_runners_get_main_only"),
-    M("results-are-proposed-without-checks", ".github/propose.sh", 'gh workflow run check.yml --ref "$branch"\n', "", "tests/test_workflows.py::test_a_pull_request_of_the_workflow_has_its_checks_dispatched"),
+    M("results-are-proposed-without-checks", "tools/propose.sh", 'gh workflow run check.yml --ref "$branch"\n', "", "tests/test_workflows.py::test_a_pull_request_of_the_workflow_has_its_checks_dispatched"),
     M("publish-waits-for-the-gpu", ".github/workflows/publish.yml", "  workflow_dispatch:\n", '  workflow_dispatch:\n  schedule:\n    - cron: "43 3 * * 6"\n', "tests/test_workflows.py::test_publishing_waits_for_no_gpu_and_measuring_starts_no_loop"),
     M("results-start-the-measuring-again", ".github/workflows/measure.yml", '["examples/*.py"', '["examples/**"', "tests/test_workflows.py::test_publishing_waits_for_no_gpu_and_measuring_starts_no_loop"),
     M("what-was-measured-is-lost-on-failure", ".github/workflows/measure.yml", "        if: always()\n", "", "tests/test_workflows.py::test_what_was_measured_is_kept_whatever_happened"),
@@ -203,8 +203,8 @@ MUTATIONS = [
     M("ci-is-never-red", ".ci/run", "exec make test", "make test || true", "tests/test_commands.py::test_a_failing_test_or_site_fails_make_and_ci"),
     M("warnings-are-silenced", "Makefile", "mkdocs build --strict --site-dir", "mkdocs build --quiet --strict --site-dir", "tests/test_commands.py::test_the_check_runs_both_commands_and_nothing_softens_them", "silences"),
     M("site-is-built-without-strict", "Makefile", "mkdocs build --strict\n", "mkdocs build\n", "tests/test_commands.py::test_a_failing_test_or_site_fails_make_and_ci"),
-    M("artifact-of-a-fork-is-taken", ".github/results.py", ' and made["head_repository_id"] == made["repository_id"]', "", "tests/test_workflows.py::test_the_newest_artifact_of_each_card_is_taken_and_none_of_a_fork"),
-    M("damaged-result-is-taken", ".github/results.py", "if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST:", "if False:", "tests/test_workflows.py::test_a_link_or_a_giant_is_no_result"),
+    M("artifact-of-a-fork-is-taken", "tools/results.py", ' and made["head_repository_id"] == made["repository_id"]', "", "tests/test_workflows.py::test_the_newest_artifact_of_each_card_is_taken_and_none_of_a_fork"),
+    M("damaged-result-is-taken", "tools/results.py", "if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST:", "if False:", "tests/test_workflows.py::test_a_link_or_a_giant_is_no_result"),
 
     # Each lab's formula or rule, against what was measured
     M("formula-of-naive-memory", MEMORY, '"o = p @ v": inputs + mask + 2 * square + rows', '"o = p @ v": inputs + mask + 2 * square', "tests/test_flash_vs_naive_memory.py::test_measured_bytes_are_the_predicted_ones"),
@@ -326,10 +326,10 @@ MUTATIONS = [
     M("result-is-backdated", f"{RESULTS}/attention_error.json", '"started": "20', '"started": "19', "tests/test_run.py::test_what_was_measured_names_the_commit_of_its_program_and_a_day_after_it", "before its commit"),
     M("result-names-another-commit", f"{RESULTS}/attention_error.json", '"commit": "', '"commit": "0', "tests/test_run.py::test_what_was_measured_names_the_commit_of_its_program_and_a_day_after_it", "there is no commit"),
     M("notebook-may-publish-an-error", "docs/hooks/core/notebooks.py", 'if output["output_type"] == "error":', "if False:", "tests/test_notebooks.py::test_a_published_error_breaks_the_build"),
-    M("notebook-warning-names-its-machine", "tests/notebooks.py", r"""re.sub(r"\S*/site-packages/", "", ""","""re.sub(r"^$", "", """,
+    M("notebook-warning-names-its-machine", "tools/notebooks.py", r"""re.sub(r"\S*/site-packages/", "", ""","""re.sub(r"^$", "", """,
       "tests/test_notebooks.py::test_a_warning_keeps_its_words_and_loses_this_machine", "site-packages"),
     M("notebook-output-is-dropped-from-its-page", "docs/hooks/core/notebooks.py", "made += [_output(", "made += [] and [_output(", "tests/test_notebooks.py::test_the_page_shows_every_cell_and_output_in_the_sites_own_elements[en-attention_error]"),
-    M("notebook-runs-after-an-error", "tests/notebooks.py", 'raised.notebook = json.loads(nbformat.writes(node))\n        raise raised from None', "pass", "tests/test_notebooks.py::test_a_raising_cell_stops_the_run_with_its_message", "DID NOT RAISE"),
+    M("notebook-runs-after-an-error", "tools/notebooks.py", 'raised.notebook = json.loads(nbformat.writes(node))\n        raise raised from None', "pass", "tests/test_notebooks.py::test_a_raising_cell_stops_the_run_with_its_message", "DID NOT RAISE"),
 
     # The content-security policy
     M("policy-lets-inline-scripts-run", "docs/hooks/core/policy.py", "script-src {scripts};", "script-src {scripts} 'unsafe-inline';", "tests/test_policy.py::test_each_inline_script_of_a_page_is_allowed_by_its_hash_and_data_is_not"),
@@ -390,12 +390,12 @@ MUTATIONS = [
     M("glossary-is-linked-in-english-only", "docs/hooks/shim.py", "if glossary and page.file is not glossary:", 'if glossary and page.file is not glossary and config.extra["lang"] == "en":', "tests/test_glossary.py::test_the_first_use_of_every_term_on_every_page_leads_to_its_entry[zh]"),
 
     # The checker itself
-    M("checker-forgives-dead-anchors", "tests/check_site.py", "elif anchor and file in site.names and anchor not in site.names[file].known:", "elif False:", "tests/test_check_site.py::test_each_breakage_is_found_and_nothing_else[a dead anchor]"),
-    M("checker-forgives-raw-tex", "tests/check_site.py", "if match := TEX.search(text):", "if match := None:", "tests/test_check_site.py::test_each_breakage_is_found_and_nothing_else[inline TeX]"),
-    M("checker-sees-hosts-with-a-scheme-only", "tests/check_site.py", r"(?:https?:|wss?:|ftp:)?//", r"(?:https?:|wss?:|ftp:)//", "tests/test_check_site.py::test_each_breakage_is_found_and_nothing_else[a picture of another host]"),
-    M("checker-forgives-pages-in-one-language", "tests/check_site.py", "for name in sorted(pages - sets[other]):", "for name in []:", "tests/test_check_site.py::test_a_page_in_one_language_is_found"),
-    M("checker-is-always-content", "tests/check_site.py", "return 1 if findings else 0", "return 0", "tests/test_check_site.py::test_the_command_prints_a_line_for_each_and_says_so_in_its_status"),
-    M("checker-knows-no-budget", "tests/check_site.py", "elif size > kind[2] and", "elif False and", "tests/test_check_site.py::test_a_file_over_its_budget_is_found"),
+    M("checker-forgives-dead-anchors", "tools/check_site.py", "elif anchor and file in site.names and anchor not in site.names[file].known:", "elif False:", "tests/test_check_site.py::test_each_breakage_is_found_and_nothing_else[a dead anchor]"),
+    M("checker-forgives-raw-tex", "tools/check_site.py", "if match := TEX.search(text):", "if match := None:", "tests/test_check_site.py::test_each_breakage_is_found_and_nothing_else[inline TeX]"),
+    M("checker-sees-hosts-with-a-scheme-only", "tools/check_site.py", r"(?:https?:|wss?:|ftp:)?//", r"(?:https?:|wss?:|ftp:)//", "tests/test_check_site.py::test_each_breakage_is_found_and_nothing_else[a picture of another host]"),
+    M("checker-forgives-pages-in-one-language", "tools/check_site.py", "for name in sorted(pages - sets[other]):", "for name in []:", "tests/test_check_site.py::test_a_page_in_one_language_is_found"),
+    M("checker-is-always-content", "tools/check_site.py", "return 1 if findings else 0", "return 0", "tests/test_check_site.py::test_the_command_prints_a_line_for_each_and_says_so_in_its_status"),
+    M("checker-knows-no-budget", "tools/check_site.py", "elif size > kind[2] and", "elif False and", "tests/test_check_site.py::test_a_file_over_its_budget_is_found"),
 
     # Budgets, and a build that can be repeated
     M("first-visit-fetches-python", "docs/theme/js/late.js", "{\n  const params", "fetch(new URL(\"../../assets/pyodide/python_stdlib.zip\", document.currentScript.src));\n{\n  const params", "tests/test_budgets.py::test_the_first_visit_of_the_lesson_is_light[en]", "budget"),

@@ -1,8 +1,8 @@
 """One notebook a lab and language, made from the program (code) and the pages (words); outputs are kept from a run on a GPU.
 
-    python tests/notebooks.py                      write docs/{en,zh}/notebooks again; outputs stay where the code is the same
-    python tests/notebooks.py run --to DIR [LAB…]  execute on this machine's GPU (needs torch, nbclient, ipykernel)
-    python tests/notebooks.py take DIR             put executed notebooks of DIR into both languages
+    python tools/notebooks.py                      write docs/{en,zh}/notebooks again; outputs stay where the code is the same
+    python tools/notebooks.py run --to DIR [LAB…]  execute on this machine's GPU (needs torch, nbclient, ipykernel)
+    python tools/notebooks.py take DIR             put executed notebooks of DIR into both languages
 
 The program is cut at its sections, and where a page explains a definition; the cells joined by two blank lines are the file, byte
 for byte. Its two child-starting labs need that file, so a cell behind them writes it from the cells as they were run.
@@ -211,7 +211,7 @@ def make(lab, lang, old=None):
         text = []
         if title:
             if title not in TITLES:
-                raise NotebookError(f"examples/{lab}.py: the section '{title}' has no Chinese title: add it to TITLES in tests/notebooks.py")
+                raise NotebookError(f"examples/{lab}.py: the section '{title}' has no Chinese title: add it to TITLES in tools/notebooks.py")
             text.append(f"### {title if lang == 'en' else TITLES[title]}")
         if first:
             text += [words["from"].format(heading=said[first][1]), said[first][2]]

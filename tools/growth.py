@@ -1,6 +1,6 @@
 """How a strict build grows with the site: processor seconds of a warm build with 0, 10, … generated pages, half of them in each language. `make growth` runs this.
 
-python tests/growth.py [PAGES…]
+python tools/growth.py [PAGES…]
 
 Processor time of the build and of the Node process that it starts, not the clock: a busy machine does not change what is printed by much.
 """
@@ -11,7 +11,7 @@ import shutil
 import sys
 import tempfile
 
-from support import LANGUAGES, copied
+from tree import LANGUAGES, copied
 
 PAGE = """---
 description: Generated page {n}.
