@@ -3,6 +3,7 @@ PYTHON ?= python3
 PORT ?= 8000
 OUT ?= measured
 FROM ?= measured
+WORKERS ?= 2
 LIMIT ?= 900
 DIR ?= site
 BIN = .venv/bin
@@ -32,8 +33,8 @@ offline: .venv/site.stamp node_modules/.stamp ## the whole site as dist/flash-at
 check-site: .venv/site.stamp                  ## what is wrong in a built site, one line each (DIR=site, SITE_URL= if it was built for one)
 	@$(BIN)/python tools/check_site.py $(if $(SITE_URL),--url "$(SITE_URL)") "$(DIR)"
 
-test: .venv/test.stamp node_modules/.stamp browser   ## everything (ARGS= for pytest)
-	@$(BIN)/python -m pytest $(ARGS)
+test: .venv/test.stamp node_modules/.stamp browser   ## everything, two tests at a time (WORKERS=, ARGS= for pytest)
+	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal --durations 20 $(ARGS)
 
 mutate: .venv/test.stamp node_modules/.stamp browser ## break each promise on purpose and see its check turn red (ARGS= names; --list)
 	@$(BIN)/python tools/mutations.py $(ARGS)
@@ -156,7 +157,7 @@ node_modules/.stamp: package.json package-lock.json
 	@touch $@
 
 tools/lighthouse/node_modules/.stamp: tools/lighthouse/package.json tools/lighthouse/package-lock.json node_modules/.stamp
-	@cd tests/lighthouse && npm ci --silent --no-fund --no-audit || $(call stop,npm could not fetch the packages of tools/lighthouse/package-lock.json. Check the network and run make again.)
+	@cd tools/lighthouse && npm ci --silent --no-fund --no-audit || $(call stop,npm could not fetch the packages of tools/lighthouse/package-lock.json. Check the network and run make again.)
 	@touch $@
 
 browser: .venv/test.stamp

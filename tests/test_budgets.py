@@ -144,6 +144,7 @@ def test_nothing_moves_under_the_reader(chromium, host, site, lang, view, capsys
     assert len(rows) > 10 and not wrong, "\n".join(wrong)
 
 
+@pytest.mark.alone
 def test_a_warm_build_is_quick_and_a_page_costs_as_much_among_many(tmp_path, capsys):
     tree = copied(tmp_path / "tree")
     growth.seconds(tree, 0)   # fills the cache of rendered notebooks

@@ -96,6 +96,7 @@ def test_nothing_is_fetched_before_the_click_and_the_tested_file_runs(widget):
     assert widget.first == OUTPUT
 
 
+@pytest.mark.alone
 def test_the_second_run_is_instant_and_python_says_its_version(widget):
     begun = time.perf_counter()
     assert widget.go(SOURCE) == OUTPUT
@@ -135,6 +136,7 @@ def test_torch_is_answered_with_the_file_for_a_gpu(widget, site):
     assert not note.is_visible()
 
 
+@pytest.mark.alone
 def test_ten_megabytes_of_output_do_not_freeze_the_page(widget):
     gap = "() => { let last = performance.now(); window.gap = 0; const tick = () => { const now = performance.now(); gap = Math.max(gap, now - last); last = now; window.ticking = setTimeout(tick, 10); }; tick(); }"
     widget.page.evaluate(gap)
@@ -144,6 +146,7 @@ def test_ten_megabytes_of_output_do_not_freeze_the_page(widget):
     assert longest < 2000, f"the page stood still for {longest:.0f} ms"
 
 
+@pytest.mark.alone
 def test_stop_ends_an_endless_loop_and_what_it_printed_is_there(widget):
     widget.start("print('before')\nwhile True:\n    pass\n")
     widget.wait_for("before")
@@ -295,6 +298,7 @@ FIRST = """() => new Promise((done) => {
 })"""
 
 
+@pytest.mark.alone
 def test_first_output_comes_nearly_as_soon_as_on_a_bare_page(chromium, served):
     """Each run with an empty cache; the two take turns. On a machine so busy that the bare page differs from itself, the best runs decide."""
     def bare():

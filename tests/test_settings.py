@@ -28,6 +28,8 @@ def test_the_suite_runs_whole():
     """`make test` runs what stands in tests/ and every page; nothing is left out by a setting, and what may be skipped is counted here."""
     options = tomllib.loads((TOP / "pyproject.toml").read_text("utf-8"))["tool"]["pytest"]["ini_options"]
     assert options == {"testpaths": ["tests", "docs/en", "docs/zh"], "addopts": "--markdown-docs -q", "pythonpath": ["tools", "tools/lighthouse", "docs/hooks", "examples"]}
+    command = re.search(r"^test:.*\n((?:\t.*\n)+)", (TOP / "Makefile").read_text("utf-8"), re.M)[1]
+    assert command == "\t@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal --durations 20 $(ARGS)\n", "workers share the tests, and ARGS alone leaves some out; that what was collected has run: test_workers.py"
     assert not [path for pattern in ("pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "tests/pytest.ini") for path in TOP.glob(pattern)], "a file that pytest would read in place of pyproject.toml"
     skips = re.compile(r"\b(?:mark\.skip|mark\.xfail|pytest\.skip\(|pytest\.xfail\(|importorskip|collect_ignore|deselect)\w*(?:.*reason=)?.*")
     found = {path.name: [match[0] for match in skips.finditer(path.read_text("utf-8"))] for path in sorted((TOP / "tests").glob("*.py")) if path.name not in ("test_settings.py",)}

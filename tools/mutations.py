@@ -199,7 +199,7 @@ MUTATIONS = [
     M("a-step-of-publish-may-fail", ".github/workflows/publish.yml", "        run: make check-results\n", "        run: make check-results\n        continue-on-error: true\n", "tests/test_workflows.py::test_every_job_ends_and_every_step_is_a_make_target"),
     M("site-step-is-forgiven", ".github/workflows/publish.yml", "run: make offline", "run: make offline || true", "tests/test_workflows.py::test_every_job_ends_and_every_step_is_a_make_target"),
     M("a-pipe-hides-a-failure", ".github/workflows/publish.yml", "    shell: bash\n", "    shell: sh\n", "tests/test_workflows.py::test_every_job_ends_and_every_step_is_a_make_target"),
-    M("make-test-is-never-red", "Makefile", "@$(BIN)/python -m pytest $(ARGS)", "@$(BIN)/python -m pytest $(ARGS) || true", "tests/test_commands.py::test_a_failing_test_or_site_fails_make_and_ci"),
+    M("make-test-is-never-red", "Makefile", "--durations 20 $(ARGS)", "--durations 20 $(ARGS) || true", "tests/test_commands.py::test_a_failing_test_or_site_fails_make_and_ci"),
     M("ci-is-never-red", ".ci/run", "exec make test", "make test || true", "tests/test_commands.py::test_a_failing_test_or_site_fails_make_and_ci"),
     M("warnings-are-silenced", "Makefile", "mkdocs build --strict --site-dir", "mkdocs build --quiet --strict --site-dir", "tests/test_commands.py::test_the_check_runs_both_commands_and_nothing_softens_them", "silences"),
     M("site-is-built-without-strict", "Makefile", "mkdocs build --strict\n", "mkdocs build\n", "tests/test_commands.py::test_a_failing_test_or_site_fails_make_and_ci"),
@@ -421,6 +421,9 @@ MUTATIONS = [
     both("formula-is-wrong-in-both-languages", "lesson.md", r"\ell_{\text{new}} &= \alpha\, \ell + ", r"\ell_{\text{new}} &= \alpha\, \ell - ", "tests/test_tex.py::test_the_central_formulas_are_those_written_here[the sum]"),
     M("link-to-the-numbers-of-another-lab", "docs/hooks/core/results.py", 'result["url"] = where', 'result["url"] = "examples/results/nvidia-h200/attention_error.json"', "tests/test_placeholders.py::test_a_result_links_to_its_own_file"),
     M("a-test-file-is-left-out", "pyproject.toml", 'addopts = "--markdown-docs -q"', 'addopts = "--markdown-docs -q --deselect tests/test_claims.py"', "tests/test_settings.py::test_the_suite_runs_whole", "deselect"),
+    M("a-test-is-collected-and-not-run", "tests/conftest.py", "if whole and left and", "if False and", "tests/test_workers.py::test_a_test_that_never_ran_is_red"),
+    M("a-measurement-is-disturbed", "tests/conftest.py", "fcntl.LOCK_EX if alone else", "fcntl.LOCK_SH if alone else", "tests/test_workers.py::test_two_workers_share_one_site_and_leave_the_machine_to_one_that_measures"),
+    M("a-worker-is-idle", "Makefile", "--numprocesses $(WORKERS) ", "", "tests/test_settings.py::test_the_suite_runs_whole"),
     M("a-test-is-skipped", "tests/test_claims.py", "def test_decode_programs", "@pytest.mark.skip\ndef test_decode_programs", "tests/test_settings.py::test_the_suite_runs_whole", "test_claims.py"),
 
     both("number-of-another-section", "decode.md", "[3.2](lesson.md#online-softmax)", "[3.2](lesson.md#tiling)", "tests/test_places.py::test_a_link_that_names_a_number_leads_there[en-decode.md]", "leads to '3.3"),
