@@ -1,17 +1,18 @@
 """Graders accept what is right, however it is written, and reject what is wrong; skeletons are solutions without the answer."""
+import ast
 import importlib.util
 import inspect
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
+import types
 
 import exercises
 import pytest
+from core.exercises import definitions, words
 from exercises import FOLDER, NAMES, source
-from support import TOP
 
 SEEDS = (0, 1)
 FORMS = {
@@ -27,14 +28,21 @@ def load(path):
     return module
 
 
-GRADERS = {name: load(FOLDER / f"grade_{name}.py") for name in NAMES}
+def served(name):
+    """A served file as a module."""
+    module = types.ModuleType(name)
+    exec(compile(source(name), f"{name}.py", "exec"), vars(module))
+    return module
+
+
+GRADERS = {name: served(f"grade_{name}") for name in NAMES}
 
 
 def solutions(kind):
-    """(exercise, name, function) of tests/exercises_<kind>: functions with the parameters of the exercise."""
+    """(exercise, name, function) of each exercise's <kind>.py: functions with the parameters of the exercise."""
     for name in NAMES:
-        wanted = list(inspect.signature(getattr(load(FOLDER / f"{name}.py"), name)).parameters)
-        module = load(TOP / f"tests/exercises_{kind}/{name}.py")
+        wanted = list(inspect.signature(getattr(served(name), name)).parameters)
+        module = load(FOLDER / name / f"{kind}.py")
         for key, function in vars(module).items():
             if inspect.isfunction(function) and function.__module__ == module.__name__ and list(inspect.signature(function).parameters) == wanted:
                 yield name, key, function
@@ -48,7 +56,7 @@ failing = lambda results: [result for result in results if not result["passed"]]
 @pytest.mark.parametrize("name", NAMES)
 def test_enough_solutions_are_tried(name):
     for kind, least in FORMS.items():
-        assert sum(exercise == name for exercise, *_ in CASES[kind]) >= least, f"tests/exercises_{kind}/{name}.py"
+        assert sum(exercise == name for exercise, *_ in CASES[kind]) >= least, f"examples/exercises/{name}/{kind}.py"
 
 
 @pytest.mark.parametrize("name, key, function", CASES["right"], ids=ids)
@@ -68,7 +76,7 @@ def test_a_wrong_solution_fails(name, key, function):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_solution_passes_as_function_module_and_dict(name):
-    module = load(FOLDER / f"{name}.py")
+    module = served(name)
     for solution in (getattr(module, name), module, vars(module)):
         for seed in range(5):
             assert failing(GRADERS[name].grade(solution, seed=seed)) == []
@@ -84,7 +92,8 @@ def test_every_property_rejects_something(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_skeleton_is_the_solution_without_the_answer(name):
-    assert source(f"{name}_skeleton") == exercises.skeleton(source(name)), "run `python tools/exercises.py`"
+    skeleton, solution = source(f"{name}_skeleton"), source(name)
+    assert skeleton.count("raise NotImplementedError") == 1 and ast.get_docstring(ast.parse(skeleton)) == ast.get_docstring(ast.parse(solution))
     assert len(exercises.answer(source(name))) >= 3
     long = [line for line in exercises.answer(source(name)) if len(line) > 12]
     for file in (f"{name}_skeleton", f"grade_{name}"):
@@ -94,7 +103,7 @@ def test_the_skeleton_is_the_solution_without_the_answer(name):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_what_is_said_is_in_one_language_and_gives_no_answer_away(name, lang):
-    skeleton = getattr(load(FOLDER / f"{name}_skeleton.py"), name)
+    skeleton = getattr(served(f"{name}_skeleton"), name)
     results = GRADERS[name].grade(skeleton, lang)
     assert len(failing(results)) == len(results) >= 8
     for result in results:
@@ -113,16 +122,31 @@ def test_inputs_are_drawn_afresh_and_a_seed_repeats_them(name):
     assert inputs(None) != inputs(None)
 
 
-def test_graders_end_alike():
+def test_there_is_one_engine():
+    """An exercise says how its function is called and its arguments are written, and nothing else of the engine."""
+    engine = {name for part in definitions((FOLDER / "grader.py").read_text("utf-8")) for name in part.names}
     for name in NAMES:
-        assert exercises.common(source(f"grade_{name}")) == exercises.common(source(f"grade_{exercises.HOME}")), "run `python tools/exercises.py`"
-        words = GRADERS[name].WORDS
-        assert words["en"].keys() == words["zh"].keys()
+        own = {defined for part in definitions((FOLDER / name / "properties.py").read_text("utf-8")) for defined in part.names}
+        assert own & engine <= {"PROPERTIES", "ARGUMENTS", "call", "written"}, name
+        said = GRADERS[name].WORDS
+        assert said["en"].keys() == said["zh"].keys()
+
+
+def test_every_text_is_said():
+    """A title or hint that no property has, or that only one language has, is left over from an edit."""
+    said = words(FOLDER)
+    assert {lang: {part: set(texts) for part, texts in of.items()} for lang, of in said.items()} == dict.fromkeys(said, {part: set(texts) for part, texts in said["en"].items()})
+    tried = {name: set(GRADERS[name].TEXTS) for name in NAMES}
+    assert {name for name in said["en"] if name not in ("engine", "any")} <= set(NAMES)
+    for name in NAMES:
+        assert set(said["en"].get(name, {})) <= tried[name]
+    shared = {one for name in NAMES for one in tried[name] - set(said["en"].get(name, {}))}
+    assert set(said["en"]["any"]) == shared
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_example_in_the_docstring_is_true(name):
-    function = getattr(load(FOLDER / f"{name}.py"), name)
+    function = getattr(served(name), name)
     call, _, result = re.search(r"^ {8}(\w+\(.*\))  (→)  (.*)$", function.__doc__, re.M).groups()
     got = eval(call, {name: function, "inf": float("inf")})
     assert GRADERS[name].agrees(got, eval(result.replace("693147…", repr(0.6931471805599453)[2:])))
@@ -138,17 +162,16 @@ def command(folder, *args, **env):
 
 @pytest.fixture
 def folder(tmp_path):
-    for name in NAMES:
-        shutil.copy(FOLDER / f"grade_{name}.py", tmp_path)
+    exercises.put(tmp_path, *(f"grade_{name}" for name in NAMES))
     return tmp_path
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_grader_runs_alone(name, folder):
-    shutil.copy(FOLDER / f"{name}.py", folder / "my_solution.py")
+    (folder / "my_solution.py").write_text(source(name), "utf-8")
     status, said = command(folder, f"grade_{name}.py", "my_solution.py")
     assert status == 0 and "FAIL" not in said and re.search(r"(\d+) of \1 properties hold", said), said
-    shutil.copy(FOLDER / f"{name}_skeleton.py", folder / f"{name}.py")
+    (folder / f"{name}.py").write_text(source(f"{name}_skeleton"), "utf-8")
     assert command(folder, f"grade_{name}.py") == (1, f"{name}: not written yet\n")
     assert command(folder, f"grade_{name}.py", "--lang", "zh") == (1, f"{name}: 还没有写\n")
     (folder / f"{name}.py").write_text(f"def {name}(*args, **named):\n    print('here')\n    return 1 / 0\n", "utf-8")

@@ -699,7 +699,7 @@ LIES = {   # name: (text of the file, status, what is said)
 
 
 def grade(tmp_path, name, text, *flags):
-    shutil.copy(exercises.FOLDER / f"grade_{name}.py", tmp_path)
+    exercises.put(tmp_path, f"grade_{name}")
     (tmp_path / "mine.py").write_text(text, "utf-8")
     done = subprocess.run([sys.executable, "-I", "-S", f"grade_{name}.py", "mine.py", "--lang", "en", "--seed", "3", *flags], cwd=tmp_path, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONUTF8": "1"})
     return done.returncode, done.stdout + done.stderr

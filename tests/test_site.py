@@ -3,6 +3,7 @@ import json
 import re
 
 import check_site
+import exercises
 import pytest
 from support import LANGUAGES, SITE_URL, TOP
 
@@ -45,9 +46,12 @@ def test_every_formula_is_rendered_once_with_mathml(site):
 
 
 def test_each_example_is_served_byte_for_byte(site):
-    for path in (TOP / "examples").rglob("*.py"):
-        assert (site / path.relative_to(TOP)).read_bytes() == path.read_bytes()
-        assert b"8<" not in path.read_bytes()
+    sources = {path.relative_to(TOP / "examples").as_posix(): path.read_bytes() for path in (TOP / "examples").rglob("*.py") if exercises.FOLDER not in path.parents}
+    sources |= {f"exercises/{name}": text.encode("utf-8") for name, text in exercises.SERVED.items()}
+    assert sources.keys() == {path.relative_to(site / "examples").as_posix() for path in (site / "examples").rglob("*.py")}
+    for name, source in sources.items():
+        assert (site / "examples" / name).read_bytes() == source
+        assert b"8<" not in source
     for lang in LANGUAGES:
         page = (site / lang / "lesson/index.html").read_text("utf-8")
         assert re.search(r'<a href="../../examples/online_softmax.py"[^>]* download[^>]*>online_softmax.py</a>', page), "a block's title leads to its file"

@@ -52,10 +52,10 @@ PARITY = "tests/test_parity.py::test_the_same"
 FINDING = "tests/test_site.py::test_the_built_site_has_no_finding"   # tools/check_site.py, on the built site
 
 
-def rejects(name, old, new, wrong=None):
-    """A grader that no longer tries one of its properties: something that it alone rejects, or the wrong solution of that name, passes."""
+def rejects(name, old, new, wrong=None, file=None):
+    """A grader that no longer tries one of its properties: something that it alone rejects, or the wrong solution of that name, passes. file: where exercises share it."""
     node = f"test_a_wrong_solution_fails[{name}-{wrong}-]" if wrong else f"test_every_property_rejects_something[{name}]"
-    return M(f"grader-{name}-tries-less", f"examples/exercises/grade_{name}.py", old, new, f"tests/test_exercises.py::{node}", "passes the grader" if wrong else "AssertionError")
+    return M(f"grader-{name}-tries-less", f"examples/exercises/{file or name + '/properties'}.py", old, new, f"tests/test_exercises.py::{node}", "passes the grader" if wrong else "AssertionError")
 
 
 MUTATIONS = [
@@ -106,8 +106,8 @@ MUTATIONS = [
     M("example-needs-a-sibling", "examples/online_softmax.py", "from random import Random\n", "from random import Random\nfrom io_counter import main as other\n", "tests/test_online_softmax.py::test_only_the_standard_library_is_imported"),
     M("copied-helper-differs", "examples/decode_attention.py", "round(part * (len(samples) - 1))", "int(part * (len(samples) - 1))", "tests/test_shared_helpers.py::test_copies_are_equal", "quantile"),
     M("normaliser-is-not-rescaled", "examples/online_softmax.py", "l = rescale * l + l_tile", "l = l + l_tile", "tests/test_online_softmax.py::test_equals_the_oracle"),
-    M("skeleton-is-not-the-solution-without-its-answer", "examples/exercises/online_row_skeleton.py", "def online_row(stream)", "def online_row(pairs)", "tests/test_exercises.py::test_the_skeleton_is_the_solution_without_the_answer[online_row]", "tools/exercises.py"),
-    M("solution-is-wrong", "examples/exercises/causal_tiled.py", "-inf", "-1e9", "tests/test_exercises.py::test_the_solution_passes_as_function_module_and_dict[causal_tiled]"),
+    M("skeleton-gives-the-answer-away", "examples/exercises/online_row/solution.py", "# end of answer", "# end", "tests/test_exercises.py::test_the_skeleton_is_the_solution_without_the_answer[online_row]"),
+    M("solution-is-wrong", "examples/exercises/causal_tiled/solution.py", "-inf", "-1e9", "tests/test_exercises.py::test_the_solution_passes_as_function_module_and_dict[causal_tiled]"),
 
     M("minus-infinity-less-itself", "examples/online_softmax.py", "0.0 if m == -inf else exp(m - m_new)", "exp(m - m_new)", "tests/test_online_softmax.py::test_edge"),
     M("finite-minus-infinity", "examples/online_softmax.py", "m, l, o = -inf, 0.0", "m, l, o = -1e9, 0.0", "tests/test_online_softmax.py::test_edge"),
@@ -125,9 +125,9 @@ MUTATIONS = [
     rejects("gqa_decode", "if k > 8 or v > 8 + 6:", "if False:"),
     rejects("count_bytes", "or not all(type(x) is int for x in got)", "and False"),
     rejects("backward_row", "if K.read > 5 + 1 or V.read > 5 + 1:", "if False:"),
-    M("one-grader-forgives-more", "examples/exercises/grade_merge_parts.py", "rel_tol=1e-9", "rel_tol=1e-2", "tests/test_exercises.py::test_graders_end_alike"),
-    M("every-grader-forgives-more", "examples/exercises/grade_online_row.py", "rel_tol=1e-9, abs_tol=1e-9", "rel_tol=1, abs_tol=9", "tests/test_exercises.py::test_a_wrong_solution_fails[online_row-never_divides-]", "passes the grader"),
-    M("grader-prints-a-traceback", "examples/exercises/grade_online_row.py", "except BaseException as error:\n            raise Wrong(given, shown(expected), self.explain(error)) from None", "except ZeroDivisionError as error:\n            raise Wrong(given, shown(expected), self.explain(error)) from None",
+    M("one-grader-forgives-more", "examples/exercises/merge_parts/properties.py", "def case(", "def agrees(got, expected):\n    return True\n\n\ndef case(", "tests/test_exercises.py::test_there_is_one_engine", "merge_parts"),
+    M("every-grader-forgives-more", "examples/exercises/grader.py", "rel_tol=1e-9, abs_tol=1e-9", "rel_tol=1, abs_tol=9", "tests/test_exercises.py::test_a_wrong_solution_fails[online_row-never_divides-]", "passes the grader"),
+    M("grader-prints-a-traceback", "examples/exercises/grader.py", "except BaseException as error:\n            raise Wrong(given, shown(expected), self.explain(error)) from None", "except ZeroDivisionError as error:\n            raise Wrong(given, shown(expected), self.explain(error)) from None",
       "tests/test_exercises.py::test_what_is_not_a_solution_is_told_in_a_line"),
 
     # Results and their writer

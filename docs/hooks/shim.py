@@ -43,7 +43,8 @@ def on_startup(command, dirty):
 
 def on_config(config):
     if config.extra["lang"] == "root" or "core" not in state:   # once in a build: the languages follow the root
-        _write_snippets(_fresh_core())
+        state["examples"] = _examples(_fresh_core())
+        _write_snippets(state["core"])
         state.pop("results", None)
     core = state["core"]
     config.mdx_configs.setdefault("pymdownx.snippets", {})["base_path"] = [str(CACHE)]
@@ -61,6 +62,8 @@ def on_files(files, config):
     if config.extra["lang"] != "root":
         return files
     shared = {path.relative_to(TOP).as_posix(): path for path in _served()}
+    for name, text in state["examples"].items():
+        files.append(File.generated(config, f"examples/{name}", content=text.encode("utf-8")))
     shared |= {f"evidence/{path.name}": path for path in EVIDENCE.glob("*.json")}
     archive = state["core"]["archive"]
     files.append(File.generated(config, "downloads/flash-attention-examples.zip", content=archive.pack(archive.examples(EXAMPLES, TOP / "LICENSE"), "flash-attention-examples")))
@@ -91,7 +94,7 @@ def on_page_markdown(markdown, page, config, files):
         lambda name: core["drawings"].localise(drawings[name].read_text("utf-8"), lang),
         state["evidence"],
         core["widgets"].Context(
-            lang, _root(page), {path.relative_to(EXAMPLES).as_posix(): path.read_bytes().decode("utf-8") for path in EXAMPLES.rglob("*.py")},
+            lang, _root(page), state["examples"],
             sum((PYODIDE / name).stat().st_size for name in ("pyodide.asm.wasm", "python_stdlib.zip")), _render,
             {"results": state["results"], "short_kernel": core["placeholders"].short_kernel},
             page.file.src_uri, {path.name: path.read_text("utf-8") for path in (TOP / "docs" / lang).glob("*.md")}, {path.stem: path.read_text("utf-8") for path in QUIZ.glob("*.yml")},
@@ -122,7 +125,7 @@ def on_page_content(content, page, config, files):
         raise _located(error, page) from None
     if notebook:
         return core["html"].tidy(content, config.extra["lang"])
-    content = core["html"].link_files(content, {path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("*.py")}, _root(page))
+    content = core["html"].link_files(content, set(state["examples"]), _root(page))
     content = core["html"].explain_exempt(content, config.extra["lang"])
     return core["html"].tidy(page.lesson.place_figures(content), config.extra["lang"])
 
@@ -238,15 +241,20 @@ def _fresh_core():
         del sys.modules[name]
     import importlib
 
-    state["core"] = {name: importlib.import_module(f"core.{name}") for name in ["errors", "archive", "sections", "results", "evidence", "widgets", "placeholders", "tex", "charts", "drawings", "glossary", "html", "parts", "policy", "notebooks", "search"]}
+    state["core"] = {name: importlib.import_module(f"core.{name}") for name in ["errors", "archive", "exercises", "sections", "results", "evidence", "widgets", "placeholders", "tex", "charts", "drawings", "glossary", "html", "parts", "policy", "notebooks", "search"]}
     return state["core"]
+
+
+def _examples(core):
+    """{name below examples/: text} of the Python files that the site serves."""
+    folder = EXAMPLES / "exercises"
+    files = {path.relative_to(EXAMPLES).as_posix(): path.read_bytes().decode("utf-8") for path in sorted(EXAMPLES.rglob("*.py")) if folder not in path.parents}
+    return files | core["exercises"].served(folder, core["exercises"].words(folder))
 
 
 def _write_snippets(core):
     """Copies of the examples with section markers, and of the captured outputs, where pymdownx.snippets finds them."""
-    wanted = {}
-    for path in EXAMPLES.rglob("*.py"):
-        wanted[path.relative_to(EXAMPLES).as_posix()] = core["sections"].mark(path.read_text("utf-8"))
+    wanted = {name: core["sections"].mark(text.replace("\r\n", "\n")) for name, text in state["examples"].items()}
     for path in (EXAMPLES / "outputs").glob("*.txt"):
         wanted[f"outputs/{path.name}"] = path.read_text("utf-8")
     for path in [p for p in CACHE.rglob("*") if p.is_file()] if CACHE.is_dir() else []:
@@ -278,7 +286,7 @@ def _offline(config):
 
 
 def _served():
-    return [*sorted(EXAMPLES.rglob("*.py")), *sorted(EXAMPLES.glob("outputs/*.txt")), *sorted(EXAMPLES.glob("results/*/*.json"))]
+    return [*sorted(EXAMPLES.glob("outputs/*.txt")), *sorted(EXAMPLES.glob("results/*/*.json"))]
 
 
 def _woff2_only(css):

@@ -1,6 +1,6 @@
-"""Grader of the exercise backward_row: which property fails, on which input, what was expected, what came.
+"""Grader of the exercise {name}: which property fails, on which input, what was expected, what came.
 
-    python grade_backward_row.py my_solution.py [--lang en|zh] [--seed N] [--seconds 20] [--json]
+    python grade_{name}.py my_solution.py [--lang en|zh] [--seed N] [--seconds 20] [--json]
 
 Exit status: 0 every property holds · 1 one does not · 2 nothing to grade (no file, no Python, no function) · 3 no end in time.
 Inputs are drawn afresh at each run, --seed repeats a run. Standard library only; the same file grades in the browser.
@@ -25,153 +25,8 @@ from math import inf, isclose, isfinite, isnan, nan
 from random import Random, SystemRandom
 from types import FunctionType
 
-NAME = "backward_row"
-
-
-class Rows(list):
-    """Rows that count how many of them are read."""
-
-    read = 0
-
-    def __getitem__(self, item):
-        self.read += len(range(*item.indices(len(self)))) if isinstance(item, slice) else 1
-        return super().__getitem__(item)
-
-    def __iter__(self):
-        for i in range(len(self)):
-            yield self[i]
-
-
-def one_key(solve, random):
-    solve.expect(*case(random, [draw(random)]))
-
-
-def few_keys(solve, random):
-    for S in (2, 2, 3, 4):
-        solve.expect(*case(random, [draw(random) for _ in range(S)]))
-
-
-def equal_values(solve, random):
-    """Where all values are the same the weights do not matter: dq and dK are zero."""
-    for S in (2, 3):
-        v = [draw(random), draw(random)]
-        solve.expect(*case(random, [draw(random) for _ in range(S)], V=[v] * S))
-
-
-def one_direction(solve, random):
-    """do = e_c picks one column of the values."""
-    for c in (0, 1):
-        solve.expect(*case(random, [draw(random) for _ in range(3)], do=[float(i == c) for i in range(2)]))
-
-
-def large_scores(solve, random):
-    for base in (800.0, 2000.0, -800.0, -2000.0):
-        solve.expect(*case(random, [draw(random) for _ in range(3)], base=base))
-
-
-def one_key_has_all_the_weight(solve, random):
-    solve.expect(*case(random, [0.0, 900.0, 0.0]))
-
-
-def scale(solve, random):
-    for d in (4, 9, 3):
-        q, K = [draw(random) for _ in range(d)], [[draw(random) for _ in range(d)] for _ in range(3)]
-        V, do = [[draw(random), draw(random)] for _ in K], [draw(random), draw(random)]
-        solve.expect(*backward(q, K, V, do))
-
-
-def width(solve, random):
-    for d_v in (1, 3, 5):
-        solve.expect(*case(random, [draw(random) for _ in range(2)], d_v=d_v))
-
-
-def not_a_number(solve, random):
-    args, (dq, dK, dV) = case(random, [draw(random) for _ in range(3)])
-    solve.expect((*args[:5], [nan, args[5][1]]), ([nan], [[nan]] * 3, [[nan, v[1]] for v in dV]))
-
-
-def each_row_is_read_once(solve, random):
-    (q, K, V, *rest), _ = case(random, [draw(random) for _ in range(5)])
-    K, V = Rows(K), Rows(V)
-    given = f"{NAME}({written((q, list(K), list(V), *rest))})"
-    K.read = V.read = 0
-    try:
-        solve(q, K, V, *rest)
-    except BaseException as error:
-        raise Wrong(given, "K 5, V 5", solve.explain(error)) from None
-    if K.read > 5 + 1 or V.read > 5 + 1:                                        # one more may be asked for its width
-        raise Wrong(given, "K 5, V 5", f"K {K.read}, V {V.read}")
-
-
-def untouched(solve, random):
-    solve.expect_untouched(case(random, [draw(random) for _ in range(3)])[0])
-
-
-PROPERTIES = (
-    one_key, few_keys, equal_values, one_direction, large_scores, one_key_has_all_the_weight, scale, width, not_a_number, each_row_is_read_once, untouched,
-)
-TEXTS = {
-    "one_key": {
-        "en": ("One key: its weight is 1 and cannot change", "With one key o = v whatever the score is. What must dq and dK be?"),
-        "zh": ("只有一个 key：权重是 1，不会变", "只有一个 key 时，不论分数是多少，o = v。dq 和 dK 应是什么？")},
-    "few_keys": {
-        "en": ("A few keys: the derivative by its definition", "Work two keys by hand: p, then dp = do · v, then ds, then dq, dK and dV."),
-        "zh": ("几个 key：与导数的定义一致", "用两个 key 手算：先 p，再 dp = do · v，再 ds，最后 dq、dK 和 dV。")},
-    "equal_values": {
-        "en": ("Equal values: no score matters, dq and dK vanish", "All dp_j are equal then. What is the sum of p_i dp_i, and what is left of ds?"),
-        "zh": ("value 都相等：分数不起作用，dq 和 dK 为零", "这时所有 dp_j 相等。p_i dp_i 之和是多少，ds 还剩什么？")},
-    "one_direction": {
-        "en": ("do picks one column", "Then dp_j is that column of v_j, and the sum over keys is the same column of o."),
-        "zh": ("do 只取一列", "这时 dp_j 就是 v_j 的那一列，对 key 的和就是 o 的同一列。")},
-    "large_scores": {
-        "en": ("Large scores neither overflow nor vanish", "p_j is e^s_j divided by the sum. lse is the logarithm of that sum: one exponential does it."),
-        "zh": ("分数很大或很小都不出错", "p_j 是 e^s_j 除以总和，而 lse 是总和的对数：一次指数就够了。")},
-    "one_key_has_all_the_weight": {
-        "en": ("One key has all the weight", "The other weights are 0 and so are their gradients."),
-        "zh": ("权重全在一个 key 上", "其余的权重是 0，梯度也是 0。")},
-    "scale": {
-        "en": ("The root of d, in the scores and in both gradients", "s has the factor 1/sqrt(d). What does the derivative of s by q look like, and by k?"),
-        "zh": ("根号 d：分数里有，两个梯度里也有", "s 带着系数 1/sqrt(d)。s 对 q 的导数是什么样，对 k 呢？")},
-    "width": {
-        "en": ("Any number of columns in V", "A row of dV is as long as do, a row of dK as long as q."),
-        "zh": ("V 的列数任意", "dV 的一行与 do 等长，dK 的一行与 q 等长。")},
-    "not_a_number": {
-        "en": ("A NaN in do is not swallowed", "It reaches dq, dK and its own column of dV, and not the other columns."),
-        "zh": ("do 里的 NaN 不会被吞掉", "它会进入 dq、dK 和 dV 中自己那一列，不会进入别的列。")},
-    "each_row_is_read_once": {
-        "en": ("Each row of K and V is read once", "The sum over all keys is known before the first key: which two of the arguments give it? The count is of rows read: K, V."),
-        "zh": ("K、V 的每一行只读一次", "对全部 key 的那个和，在第一个 key 之前就知道：用哪两个参数能算出来？这里数的是读了几行：K、V。")},
-    "untouched": {
-        "en": ("The arguments stay as they are", "Changing a list of the caller changes the caller's data."),
-        "zh": ("参数保持原样", "改动调用者的列表，就改了调用者的数据。")},
-}
-
-
-def draw(random):
-    return round(random.uniform(-2, 2), 1)
-
-
-def case(random, offsets, base=0.0, d_v=2, V=None, do=None):
-    """(arguments, expected) with d = 1, q = 1.0 and the scores base + offsets."""
-    V = V or [[draw(random) for _ in range(d_v)] for _ in offsets]
-    return backward([1.0], [[base + x] for x in offsets], V, do or [draw(random) for _ in V[0]])
-
-
-def backward(q, K, V, do):
-    """((q, K, V, o, lse, do), (dq, dK, dV)) by the chain rule with the whole Jacobian of softmax, in wide decimals."""
-    root = Decimal(len(q)).sqrt()
-    exact = lambda rows: [[Decimal(x) for x in row] for row in rows]
-    (q_, do_), K_, V_ = exact([q, do]), exact(K), exact(V)
-    weights = [(sum(a * b for a, b in zip(q_, k)) / root).exp() for k in K_]
-    total, keys = sum(weights), range(len(K))
-    p = [w / total for w in weights]
-    o = [sum(p[j] * V_[j][c] for j in keys) for c in range(len(do))]
-    into = [sum(a * b for a, b in zip(do_, v)) for v in V_]
-    ds = [sum(into[i] * p[i] * ((i == j) - p[j]) for i in keys) for j in keys]
-    dq = [float(sum(ds[j] * K_[j][c] for j in keys) / root) for c in range(len(q))]
-    dK = [[float(ds[j] * x / root) for x in q_] for j in keys]
-    dV = [[float(p[j] * x) for x in do_] for j in keys]
-    return (q, K, V, [float(x) for x in o], float(total.ln()), do), (dq, dK, dV)
+# What an exercise and its words bring; docs/hooks/core/exercises.py puts all into one file.
+NAME, PROPERTIES, ARGUMENTS, TEXTS, WORDS = "", (), (), {}, {}
 
 
 def call(function, args):
@@ -179,49 +34,7 @@ def call(function, args):
 
 
 def written(args):
-    return ", ".join(f"{name}={shown(x)}" for name, x in zip(("q", "K", "V", "o", "lse", "do"), args))
-
-
-# From here on every grader is the same, to the byte: how a property is tried, what is said, the command line.
-
-WORDS = {
-    "en": {
-        "unwritten": "not written yet",
-        "raised": "{error} (line {line}: {code})",
-        "mend": "Your function stopped with an error before it gave a result. Mend that line first.",
-        "module": "The module {module} is not needed here, and a browser has none: the standard library is enough.",
-        "nothing": "There is no function {name} in {file}.",
-        "syntax": "{file} is not Python yet. Line {line}: {error}",
-        "failing": "{file} fails before anything is called: {error}",
-        "missing": "There is no file {file}.",
-        "input": "input", "expected": "expected", "got": "got", "hint": "hint", "ok": "ok", "no": "FAIL",
-        "count": "{passed} of {all} properties hold. The same inputs again: --seed {seed}",
-        "late": "No end after {seconds} seconds. Is there a loop that never ends?",
-        "changed": "changed to {now}", "same": "the same as before the call",
-        "meddles": "{file} changes {name}, which the grader needs. Leave it as it is.",
-        "looks": "the program looks at what runs it ({event}; logging and traceback do so too). Use the arguments and print.",
-        "stopped": "Stopped.",
-        "memory": "{function} with S = 3000 against S = 300", "flat": "no more memory for more keys", "grown": "{bytes} bytes more",
-    },
-    "zh": {
-        "unwritten": "还没有写",
-        "raised": "{error}（第 {line} 行：{code}）",
-        "mend": "你的函数还没有给出结果就出错停止了。先改好那一行。",
-        "module": "这里用不到模块 {module}，浏览器里也没有它：标准库就够了。",
-        "nothing": "{file} 里没有函数 {name}。",
-        "syntax": "{file} 还不是合法的 Python。第 {line} 行：{error}",
-        "failing": "还没有调用任何函数，{file} 就出错了：{error}",
-        "missing": "没有文件 {file}。",
-        "input": "输入", "expected": "应得", "got": "实得", "hint": "提示", "ok": "通过", "no": "不通过",
-        "count": "{all} 条性质中有 {passed} 条成立。用同样的输入再来一次：--seed {seed}",
-        "late": "{seconds} 秒后仍未结束。是不是有一个永不结束的循环？",
-        "changed": "变成了 {now}", "same": "与调用之前相同",
-        "meddles": "{file} 改动了评分程序要用的 {name}。请不要改它。",
-        "looks": "程序在查看运行它的东西（{event}；logging 和 traceback 也会这样做）。请只用参数和 print。",
-        "stopped": "已停止。",
-        "memory": "{function}，S = 3000 与 S = 300 相比", "flat": "key 变多，内存不变多", "grown": "多了 {bytes} 字节",
-    },
-}
+    return ", ".join(f"{name}={shown(x)}" for name, x in zip(ARGUMENTS, args))
 
 
 def grade(solution, lang="en", seed=None):
