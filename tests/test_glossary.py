@@ -192,7 +192,7 @@ def candidates(lang, name):
     """Words of a page that look technical: acronyms; in Chinese also Latin words, and what a bracket gives in English; emphasis of several words; terms of the art."""
     text = re.sub(r"(?s)\$\$.*?\$\$", "", "\n".join(line for line in prose(TOP / "docs" / lang / name) if not line.startswith("{{")))
     text = re.sub(r"(?m)^ *(?:!!!|\?\?\?\+?|===) \w+", "", text)
-    text = re.sub(r"`[^`]*`|\$[^$\n]*\$|\{\{.*?\}\}|\{ ?[#.:][^}]*\}|\]\([^)]*\)|<[^>]*>|https?://\S+", " ¦ ", text)
+    text = re.sub(r"`[^`]*`|\$[^$\n]*\$|\{\{.*?\}\}|\{ ?[#.:][^}]*\}|\{\w+\}(?= \|)|\]\([^)]*\)|<[^>]*>|https?://\S+", " ¦ ", text)
     found = set(re.findall(r"(?<![\w-])[A-Za-z]*[A-Z][A-Z]+[A-Za-z]*(?![\w])", text))
     if lang == "zh":
         found |= set(re.findall(r"(?<![\w-])[A-Za-z][A-Za-z0-9_-]+", text, re.A))

@@ -22,7 +22,7 @@ def test_the_same_navigation():
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("what", ["headings", "code", "links", "placeholders", "tables", "containers", "formulas", "blocks"])
+@pytest.mark.parametrize("what", ["headings", "code", "links", "placeholders", "tables", "containers", "formulas", "blocks", "marks"])
 def test_the_same(name, what):
     en, zh = (skeleton(TOP / "docs" / lang / name)[what] for lang in ("en", "zh"))
     for i, (a, b) in enumerate(zip(en, zh)):
@@ -106,11 +106,17 @@ def skeleton(path):
         "code": [(f.language, sorted(f.options), f.title, bool(f.reason), _without_comments(f)) for f in fences.rendered(whole)],
         "links": [target for target in re.findall(r"\]\(([^)\s]+)\)", text)],
         "placeholders": [re.sub(r'"[^"]*"', '""', p) for p in re.findall(r"\{\{\s*[\w@-]+\.[^{}]*\}\}", whole)],
-        "tables": [line.count("|") for line in lines if line.lstrip().startswith("|")],
+        "tables": [(line.count("|"), columns(line) if re.match(r"\s*\{\{ [\w@-]+\.rows\b", below) else None) for line, below in zip(lines, [*lines[2:], "", ""]) if line.lstrip().startswith("|")],
+        "marks": sorted(re.findall(r'<span (data-[\w-]+="[^"]*")', text)),
         "containers": [(len(m[1]), m[2], m[3]) for line in lines if (m := re.match(r"( *)(!!!|\?\?\?\+?|===) ?([a-z]*)", line))],
         "formulas": [_wordless(f) for f in re.findall(r"\$\$.*?\$\$|\$[^$\n]+\$", re.sub(r"`[^`]*`", "", text), re.S)],
         "blocks": [(part.split(" }", 1)[0], len(re.findall(r"\n\s*\n(?=\s*\S)", part))) for part in re.split(r"(?m)^#{1,6} .*?\{ #", "\n" + text)],
     }
+
+
+def columns(header):
+    """The columns of measured rows that stand under a header."""
+    return [cell.split()[-1].strip("{}") for cell in header.strip().strip("|").split("|")]
 
 
 def _wordless(formula):

@@ -79,6 +79,15 @@ def test_rows_become_table_rows_and_gain_their_provenance():
     assert "显存不足" in zh and "| 是 |" in zh and "实测：<strong" in zh
 
 
+def test_a_header_s_cell_brings_its_column_along():
+    """Cells that change places take their columns with them, and any words may stand in them."""
+    written = "| {} | {} |\n|--:|--:|\n{{{{ lab.rows[kv_heads=28] }}}}\n"
+    one, other = (page().expand(written.format(*cells)) for cells in (("S", "in words, MiB {naive_mib}"), ("otherwise (MiB) {naive_mib}", "S")))
+    assert one.startswith("| S | in words, MiB |\n|--:|--:|\n| 1024 | 140 |") and other.startswith("| otherwise (MiB) | S |\n|--:|--:|\n| 140 | 1024 |")
+    two = page(cards=2).expand(written.format("S", "MiB {naive_mib}"))
+    assert two.count("    | S | MiB |\n") == 2 and "{naive" not in two
+
+
 def test_a_second_card_makes_tabs_beside_the_first():
     written = "| S | naive (MiB) |\n|--:|--:|\n{{ lab.rows[kv_heads=28]: S naive_mib }}\n\nafter"
     one, two = page().expand(written), page(cards=2).expand(written)
@@ -133,6 +142,10 @@ def test_figures_wait_until_markdown_has_run():
     ("{{ lab.peak_mib }} MB", "'MB' is written behind it"),
     ("**{{ lab.peak_mib }}**&nbsp;MB", "'MB' is written behind it"),
     ("{{ lab.peak_mib | %d%q }}", "format"),
+    ("| S | naive, MiB |\n|---|---|\n{{ lab.rows }}", "missing in 'naive, MiB'"),
+    ("| length | naive, MiB {naive_mib} |\n|---|---|\n{{ lab.rows }}", "no column 'length'"),
+    ("| S | flash, MiB {naive_mib} |\n|---|---|\n{{ lab.rows }}", "names flash, and stands over naive_mib"),
+    ('{{ lab.chart[kv_heads=28]: S="S" naive_mib="flash" flash_mib="naive" }}', "names flash, and stands over naive_mib"),
     ("{{ lab.peak_mib[S=1024 }}", "cannot read the placeholder"),
     ("{{ lab.output }}", "belongs inside"),
     ("see {{ lab.rows: S }}", "by itself"),

@@ -17,15 +17,6 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 from torch.utils._python_dispatch import TorchDispatchMode
 
 TORCH = "2.13.0"
-FACTS = {}   # name: (English, Chinese)
-
-
-def fact(en, zh):
-    def register(test):
-        FACTS[test.__name__.removeprefix("test_")] = (en, zh)
-        test.__doc__ = en
-        return test
-    return register
 
 
 @pytest.fixture(autouse=True)
@@ -78,22 +69,11 @@ def test_these_sentences_are_about_the_torch_that_is_installed():
     assert f'"torch=={TORCH}"' in (TOP / "pyproject.toml").read_text("utf-8")
 
 
-def test_each_fact_has_two_languages():
-    tests = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
-    assert tests - set(FACTS) == {"these_sentences_are_about_the_torch_that_is_installed", "each_fact_has_two_languages"}
-    for en, zh in FACTS.values():
-        assert en.endswith(".") and zh.endswith("。")
-        assert sorted(re.findall(r"`[^`]*`", en)) == sorted(re.findall(r"`[^`]*`", zh)), zh
-        plain = re.sub(r"`[^`]*`", "", zh)
-        assert not re.search(r"[\u4e00-\u9fff][A-Za-z0-9]|[A-Za-z0-9%][\u4e00-\u9fff]|[\u4e00-\u9fff][,;:!?(]|[,;!?)][\u4e00-\u9fff]", plain), zh
-
-
 # Scale and masks.
 
 
-@fact("The scores are divided by √d unless `scale` is given, and an additive mask is added after that.",
-      "除非给出 `scale`，分数先除以 √d，之后才加上加性掩码。")
 def test_scale_before_mask():
+    """The scores are divided by √d unless `scale` is given, and an additive mask is added after that."""
     q, k, v = qkv()
     bias = torch.randn(4, 6, dtype=torch.float64)
     torch.testing.assert_close(sdpa(q, k, v, attn_mask=bias), by_hand(q, k, v, bias))
@@ -101,18 +81,16 @@ def test_scale_before_mask():
     assert not torch.allclose(sdpa(q, k, v, scale=1.0), by_hand(q, k, v))
 
 
-@fact("In a boolean `attn_mask`, `True` means: take part.",
-      "布尔 `attn_mask` 中 `True` 表示参与注意力。")
 def test_true_takes_part():
+    """In a boolean `attn_mask`, `True` means: take part."""
     q, k, v = qkv()
     seen = torch.ones(4, 6, dtype=torch.bool)
     seen[:, 4:] = False
     torch.testing.assert_close(sdpa(q, k, v, attn_mask=seen), by_hand(q, k[:, :, :4], v[:, :, :4]))
 
 
-@fact("`torch.nn.MultiheadAttention` says it the other way round: in `key_padding_mask`, `True` hides a key.",
-      "`torch.nn.MultiheadAttention` 恰好相反：`key_padding_mask` 中 `True` 表示遮住该 key。")
 def test_multihead_attention_is_inverted():
+    """`torch.nn.MultiheadAttention` says it the other way round: in `key_padding_mask`, `True` hides a key."""
     layer = torch.nn.MultiheadAttention(8, 2, batch_first=True, dtype=torch.float64).eval()
     x = torch.randn(1, 6, 8, dtype=torch.float64)
     padding = torch.tensor([[False] * 4 + [True] * 2])
@@ -120,17 +98,15 @@ def test_multihead_attention_is_inverted():
     torch.testing.assert_close(hidden, layer(x[:, :4], x[:, :4], x[:, :4])[0])
 
 
-@fact("A mask of integers is an error, not a boolean mask.",
-      "整数掩码会报错，不会被当作布尔掩码。")
 def test_integer_mask_raises():
+    """A mask of integers is an error, not a boolean mask."""
     q, k, v = qkv()
     with pytest.raises(RuntimeError, match="Expected attn_mask dtype to be bool or float"):
         sdpa(q, k, v, attn_mask=torch.ones(4, 6, dtype=torch.int64))
 
 
-@fact("A row that sees nothing is NaN with a plain softmax, and zeros with SDPA's math and CPU flash kernels.",
-      "看不到任何 key 的行：普通 softmax 得到 NaN，SDPA 的 math 内核和 CPU flash 内核得到零。")
 def test_fully_masked_row():
+    """A row that sees nothing is NaN with a plain softmax, and zeros with SDPA's math and CPU flash kernels."""
     q, k, v = qkv()
     seen = torch.ones(4, 6, dtype=torch.bool)
     seen[2] = False
@@ -141,16 +117,14 @@ def test_fully_masked_row():
             assert (o[:, :, 2] == 0).all() and not o.isnan().any()
 
 
-@fact("With a large negative number instead of −∞ such a row is the mean of all values, not zeros.",
-      "用很大的负数代替 −∞ 时，这样的行会变成所有 value 的平均值，而不是零。")
 def test_finite_mask_gives_the_mean():
+    """With a large negative number instead of −∞ such a row is the mean of all values, not zeros."""
     q, k, v = qkv(dtype=torch.float32)
     torch.testing.assert_close(sdpa(q, k, v, attn_mask=torch.full((4, 6), -1e30)), v.mean(2, keepdim=True).expand(-1, -1, 4, -1))
 
 
-@fact("`dropout_p` is applied whenever it is not 0; the function does not know about `eval()`.",
-      "只要 `dropout_p` 不为 0 就会生效；这个函数不知道 `eval()`。")
 def test_dropout_is_always_on():
+    """`dropout_p` is applied whenever it is not 0; the function does not know about `eval()`."""
     q, k, v = qkv()
     assert not torch.equal(sdpa(q, k, v, dropout_p=0.5), sdpa(q, k, v, dropout_p=0.5))
 
@@ -158,9 +132,8 @@ def test_dropout_is_always_on():
 # Causal masks.
 
 
-@fact("`is_causal` aligns the mask to the top left corner: query i sees keys 0 … i, however many keys there are.",
-      "`is_causal` 按左上角对齐：无论有多少 key，第 i 个 query 只看到 key 0 … i。")
 def test_is_causal_is_top_left():
+    """`is_causal` aligns the mask to the top left corner: query i sees keys 0 … i, however many keys there are."""
     q, k, v = qkv()
     for backend in (SDPBackend.MATH, SDPBackend.FLASH_ATTENTION):
         o = forced(backend, q, k, v, is_causal=True)
@@ -168,33 +141,29 @@ def test_is_causal_is_top_left():
         torch.testing.assert_close(o, sdpa(q, k, v, attn_mask=causal_upper_left(4, 6)))
 
 
-@fact("So a decode step, S_q = 1 with a cache, sees key 0 only if `is_causal=True` is given.",
-      "因此解码步（S_q = 1 且有缓存）若给出 `is_causal=True`，就只能看到 key 0。")
 def test_decode_with_is_causal_sees_key_0_only():
+    """So a decode step, S_q = 1 with a cache, sees key 0 only if `is_causal=True` is given."""
     q, k, v = qkv(S_q=1)
     for backend in (SDPBackend.MATH, SDPBackend.FLASH_ATTENTION):
         torch.testing.assert_close(forced(backend, q, k, v, is_causal=True), v[:, :, :1])
 
 
-@fact("`causal_lower_right` aligns to the bottom right corner, as a cache needs it; with S_q = 1 it hides nothing.",
-      "`causal_lower_right` 按右下角对齐，正是有缓存时所需要的；S_q = 1 时它什么也不遮。")
 def test_causal_lower_right():
+    """`causal_lower_right` aligns to the bottom right corner, as a cache needs it; with S_q = 1 it hides nothing."""
     q, k, v = qkv()
     torch.testing.assert_close(sdpa(q, k, v, attn_mask=causal_lower_right(4, 6)), by_hand(q, k, v, visible(torch.ones(4, 6, dtype=torch.bool).tril(2))))
     q = q[:, :, :1]
     torch.testing.assert_close(sdpa(q, k, v, attn_mask=causal_lower_right(1, 6)), by_hand(q, k, v))
 
 
-@fact("With S_q = S_kv both alignments are the same.",
-      "S_q = S_kv 时两种对齐相同。")
 def test_square_has_one_alignment():
+    """With S_q = S_kv both alignments are the same."""
     q, k, v = qkv(S_q=6)
     torch.testing.assert_close(sdpa(q, k, v, is_causal=True), sdpa(q, k, v, attn_mask=causal_lower_right(6, 6)))
 
 
-@fact("With more queries than keys `causal_lower_right` warns of NaN; the rows that see nothing come out as zeros on a CPU.",
-      "query 比 key 多时，`causal_lower_right` 会警告出现 NaN；在 CPU 上，看不到任何 key 的行实际为零。")
 def test_lower_right_with_more_queries_than_keys():
+    """With more queries than keys `causal_lower_right` warns of NaN; the rows that see nothing come out as zeros on a CPU."""
     q, k, v = qkv(S_q=6, S_kv=4)
     with pytest.warns(UserWarning, match="will produce NaNs"):
         bias = causal_lower_right(6, 4)
@@ -202,9 +171,8 @@ def test_lower_right_with_more_queries_than_keys():
     assert (o[:, :, :2] == 0).all() and not o.isnan().any()
 
 
-@fact("`attn_mask` together with `is_causal=True` is documented as an error; only the math kernel raises, the CPU flash kernel applies both.",
-      "文档说 `attn_mask` 与 `is_causal=True` 同时给出是错误；只有 math 内核报错，CPU flash 内核把两者都用上。")
 def test_mask_with_is_causal():
+    """`attn_mask` together with `is_causal=True` is documented as an error; only the math kernel raises, the CPU flash kernel applies both."""
     assert "assert attn_mask is None" in sdpa.__doc__
     q, k, v = qkv()
     seen = torch.rand(4, 6) > 0.3
@@ -218,18 +186,16 @@ def test_mask_with_is_causal():
 # Grouped heads.
 
 
-@fact("Fewer kv heads need `enable_gqa=True`; without it the call raises.",
-      "kv 头数较少时必须写 `enable_gqa=True`；不写就报错。")
 def test_unequal_heads_need_enable_gqa():
+    """Fewer kv heads need `enable_gqa=True`; without it the call raises."""
     q, k, v = qkv(H=4)
     with pytest.raises(RuntimeError, match=r"The size of tensor a \(4\) must match the size of tensor b \(2\)"):
         sdpa(q, k, v)
     assert sdpa(q, k, v, enable_gqa=True).shape == (1, 4, 4, 8)
 
 
-@fact("One kv head is the exception: without `enable_gqa` it is broadcast, by the math kernel.",
-      "只有一个 kv 头是例外：不写 `enable_gqa` 时由 math 内核广播。")
 def test_one_kv_head_is_broadcast():
+    """One kv head is the exception: without `enable_gqa` it is broadcast, by the math kernel."""
     q, k, v = qkv(H=4, H_kv=1)
     torch.testing.assert_close(sdpa(q, k, v), sdpa(q, k, v, enable_gqa=True))
     with Operations() as run:
@@ -237,9 +203,8 @@ def test_one_kv_head_is_broadcast():
     assert "bmm" in run.names and "_scaled_dot_product_flash_attention_for_cpu" not in run.names
 
 
-@fact("Neighbouring query heads share a kv head: `enable_gqa` equals `repeat_interleave` of k and v, not `repeat`.",
-      "相邻的 query 头共用一个 kv 头：`enable_gqa` 等同于对 k、v 做 `repeat_interleave`，而不是 `repeat`。")
 def test_neighbours_share_a_kv_head():
+    """Neighbouring query heads share a kv head: `enable_gqa` equals `repeat_interleave` of k and v, not `repeat`."""
     q, k, v = qkv(H=4)
     for backend in (SDPBackend.MATH, SDPBackend.FLASH_ATTENTION):
         o = forced(backend, q, k, v, enable_gqa=True)
@@ -247,9 +212,8 @@ def test_neighbours_share_a_kv_head():
         assert not torch.allclose(o, by_hand(q, k.repeat(1, 2, 1, 1), v.repeat(1, 2, 1, 1)))
 
 
-@fact("With `enable_gqa` the number of query heads must be a multiple of the kv heads.",
-      "使用 `enable_gqa` 时，query 头数必须是 kv 头数的整数倍。")
 def test_heads_must_divide():
+    """With `enable_gqa` the number of query heads must be a multiple of the kv heads."""
     with pytest.raises(RuntimeError, match="must divide the number of heads"):
         sdpa(*qkv(H=3), enable_gqa=True)
 
@@ -257,9 +221,8 @@ def test_heads_must_divide():
 # Which kernel.
 
 
-@fact("A CPU has a flash kernel too, and it is the default there.",
-      "CPU 上也有 flash 内核，而且是默认的那个。")
 def test_flash_is_the_default_on_a_cpu():
+    """A CPU has a flash kernel too, and it is the default there."""
     q, k, v = qkv()
     with Operations() as run:
         sdpa(q, k, v)
@@ -267,17 +230,15 @@ def test_flash_is_the_default_on_a_cpu():
     assert torch._fused_sdp_choice(q, k, v) == SDPBackend.FLASH_ATTENTION.value
 
 
-@fact("That kernel takes masks, fp32 and head_dim 320, which the CUDA flash kernel refuses: what runs forced on a CPU may raise on a GPU.",
-      "这个内核接受掩码、fp32 和 head_dim 320，而 CUDA 的 flash 内核拒绝这些：在 CPU 上强制能跑的，到 GPU 上可能报错。")
 def test_cpu_flash_takes_more_than_cuda_flash():
+    """That kernel takes masks, fp32 and head_dim 320, which the CUDA flash kernel refuses: what runs forced on a CPU may raise on a GPU."""
     q, k, v = qkv(d=320, d_v=320, dtype=torch.float32)
     seen = torch.ones(4, 6, dtype=torch.bool).tril(2)
     torch.testing.assert_close(forced(SDPBackend.FLASH_ATTENTION, q, k, v, attn_mask=seen), by_hand(q, k, v, visible(seen).float()))
 
 
-@fact("A forced backend that cannot run raises `No available kernel`, and warnings before it say why.",
-      "强制的后端不能运行时报 `No available kernel`，之前的警告会说明原因。")
 def test_forced_backend_raises_and_says_why():
+    """A forced backend that cannot run raises `No available kernel`, and warnings before it say why."""
     q, k, v = qkv()
     flash = SDPBackend.FLASH_ATTENTION
     assert "same num_heads" in refused(flash, *qkv(H=4))
@@ -287,9 +248,8 @@ def test_forced_backend_raises_and_says_why():
     assert "do not support non-zero dropout" in refused(flash, q, k, v, dropout_p=0.5)
 
 
-@fact("Without forcing, each of these calls is answered all the same, by the math kernel and in silence.",
-      "不强制时，这些调用照样得到结果：由 math 内核计算，而且没有任何提示。")
 def test_fallback_is_silent():
+    """Without forcing, each of these calls is answered all the same, by the math kernel and in silence."""
     q, k, v = qkv()
     for call in (qkv(d_v=5), (q[0], k[0], v[0]), (q.mT.contiguous().mT, k, v)):
         with warnings.catch_warnings(), Operations() as run:
@@ -298,26 +258,23 @@ def test_fallback_is_silent():
         assert "_scaled_dot_product_flash_attention_for_cpu" not in run.names and "bmm" in run.names
 
 
-@fact("The memory-efficient and cuDNN kernels do not exist on a CPU: forcing one raises `No viable backend`.",
-      "CPU 上没有 memory-efficient 和 cuDNN 内核：强制使用会报 `No viable backend`。")
 def test_no_other_kernels_on_a_cpu():
+    """The memory-efficient and cuDNN kernels do not exist on a CPU: forcing one raises `No viable backend`."""
     for backend in (SDPBackend.EFFICIENT_ATTENTION, SDPBackend.CUDNN_ATTENTION):
         with pytest.raises(RuntimeError, match="No viable backend"):
             forced(backend, *qkv())
 
 
-@fact("The static order of preference is flash, memory-efficient, math, cuDNN, overrideable; a CUDA build may put cuDNN first at run time.",
-      "静态优先顺序是 flash、memory-efficient、math、cuDNN、overrideable；CUDA 版在运行时可能把 cuDNN 排到最前。")
 def test_static_order():
+    """The static order of preference is flash, memory-efficient, math, cuDNN, overrideable; a CUDA build may put cuDNN first at run time."""
     order = [SDPBackend(n).name for n in torch._C._get_sdp_priority_order()]
     if torch.version.cuda is None:
         assert order == ["FLASH_ATTENTION", "EFFICIENT_ATTENTION", "MATH", "CUDNN_ATTENTION", "OVERRIDEABLE"]
     assert [name for name in order if name != "CUDNN_ATTENTION"] == ["FLASH_ATTENTION", "EFFICIENT_ATTENTION", "MATH", "OVERRIDEABLE"]
 
 
-@fact("For bf16 the math kernel computes in fp32 and makes the whole S×S matrix; the flash kernel makes no tensor of that size.",
-      "对 bf16，math 内核用 fp32 计算并生成整个 S×S 矩阵；flash 内核不生成这么大的张量。")
 def test_math_makes_the_matrix_in_fp32():
+    """For bf16 the math kernel computes in fp32 and makes the whole S×S matrix; the flash kernel makes no tensor of that size."""
     S = 64
     q, k, v = qkv(S, S, dtype=torch.bfloat16)
     with sdpa_kernel(SDPBackend.MATH), Operations() as run:
@@ -332,9 +289,8 @@ def test_math_makes_the_matrix_in_fp32():
 # Measuring.
 
 
-@fact("Without a GPU `torch.cuda.max_memory_allocated()` returns 0 and does not raise: refuse to print it.",
-      "没有 GPU 时 `torch.cuda.max_memory_allocated()` 返回 0 而不报错：不要打印它。")
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_memory_of_no_gpu_is_zero():
+    """Without a GPU `torch.cuda.max_memory_allocated()` returns 0 and does not raise: refuse to print it."""
     torch.ones(1000, 1000)
     assert torch.cuda.max_memory_allocated() == 0

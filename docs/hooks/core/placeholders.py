@@ -5,7 +5,8 @@ Pure text to text. A page writes
     {{ lab.column[S=4096, kv_heads=28] }}          one cell of the one row that the filter selects
     {{ lab.name }}                                 one of the result's values
     {{ lab@other-gpu.column[…] | .2f }}            another card; a Python format specification
-    {{ lab.rows[filter]: S naive_mib ratio }}      table rows, on a line under a header written by the author
+    {{ lab.rows[filter] }}                         table rows, on a line under a header written by the author, each cell of which is or ends in its column: | S | naive, MiB {naive_mib} |
+    {{ lab.rows[filter]: S naive_mib ratio }}      the same, the columns named here
     {{ lab.chart[filter]: S="label" naive_mib="label" }}   a chart, on a line of its own
     {{ lab.roofline[filter]: naive="label" flash="label" }}   points of each impl under the measured ceilings
     {{ lab.output }}                               what the lab printed, inside a fence
@@ -27,6 +28,8 @@ CALL = re.compile(
     r"(?P<lab>[A-Za-z_]\w*)(?:@(?P<gpu>[\w-]+))?\.(?P<name>[A-Za-z_][\w-]*)"
     r"(?:\[(?P<filter>[^\]]*)\])?(?:\s*:\s*(?P<columns>[^|]*?))?(?:\s*\|\s*(?P<format>[^|]+))?"
 )
+COLUMN = re.compile(r"(?a)^([A-Za-z_]\w*)$|\s*\{([A-Za-z_]\w*)\}$")   # a header's cell is the name of its column, or ends in it
+PROGRAMS = ("naive", "flash", "cudnn")
 UNITS = {"mib": "MiB", "gib": "GiB", "gb": "GB", "bytes": "bytes", "ms": "ms", "us": "µs", "tflops": "TFLOP/s", "gbps": "GB/s", "pct": "%"}
 SHOWN_BYTES = {"bytes": ("bytes", "byte", "B", "字节")}
 WORDS = {
@@ -181,11 +184,15 @@ class Page:
         result = self._result(call)
         columns = (call["columns"] or "").split()
         header, rule = (lines[i - 2], lines[i - 1]) if i >= 2 else ("", "")
-        if not columns:
-            raise PageError(f"name the columns: {{{{ {call['lab']}.rows[…]: S naive_mib }}}}.")
         if not re.fullmatch(r"\s*\|?(\s*:?-+:?\s*\|)+\s*(:?-+:?\s*)?", rule):
             raise PageError("table rows must follow a header line and its |---| line.")
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", header.strip().strip("|"))]
+        tied = [COLUMN.search(cell) for cell in cells]
+        if not columns and not all(tied):
+            raise PageError(f"end each cell of the header in the column that stands under it, as in | naive, MiB {{naive_mib}} |; missing in '{cells[tied.index(None)]}'.")
+        if not columns:
+            columns, cells = [match[1] or match[2] for match in tied], [match[1] or match.string[:match.start()] for match in tied]
+            header = out[-2] = "| " + " | ".join(cells) + " |"
         if len(cells) != len(columns):
             raise PageError(f"the header has {len(cells)} cells, the placeholder names {len(columns)} columns.")
         if i + 1 < len(lines) and lines[i + 1].strip():
@@ -209,6 +216,7 @@ class Page:
         for cell, name in zip(cells, columns):
             _known(call, name, rows)
             _unit_in_header(cell, name)
+            _program_in_header(cell, name)
         specs = {name: _column_format([row.get(name) for row in rows]) for name in columns}
         body = ["| " + " | ".join(self._row_cell(name, row, specs[name]) for name in columns) + " |" for row in rows]
         return "\n".join(body) + "\n\n" + self.provenance(result) + "\n"
@@ -224,12 +232,14 @@ class Page:
         return _cell(name, _format(name, value, spec if isinstance(value, float) else None), value).replace("|", "&#124;")
 
     def _chart(self, call):
-        result, rows = self._result(call), None
+        result = self._result(call)
         rows = self._select(call, result)
         labels = dict(re.findall(r'([A-Za-z_]\w*)="([^"]*)"', call["columns"] or ""))
         left = re.sub(r'[A-Za-z_]\w*="[^"]*"', "", call["columns"] or "").strip()
         if left or len(labels) < (1 if call["name"] == "roofline" else 2):
             raise PageError('a chart names its axis and its curves with labels: {{ lab.chart[…]: S="…" naive_mib="…" }}.')
+        for name, label in labels.items():
+            _program_in_header(label, name)
         if call["name"] == "roofline":
             if missing := set(labels) - {row.get("impl") for row in rows}:
                 raise PageError(f"no row of {call['lab']} has impl {', '.join(sorted(missing))}.")
@@ -361,6 +371,13 @@ def _unit_in_header(cell, name):
     accepted = SHOWN_BYTES.get(name.rsplit("_", 1)[-1], (unit,))
     if unit and not any(re.search(rf"(?<![A-Za-z]){re.escape(word)}(?![A-Za-z/])", cell) for word in accepted):
         raise PageError(f"the header cell '{cell}' over column '{name}' must say its unit, {unit}.")
+
+
+def _program_in_header(cell, name):
+    """A column of one program does not stand under the name of another."""
+    own, said = name.split("_")[0], [program for program in PROGRAMS if re.search(rf"(?<![a-z]){program}(?![a-z])", cell.lower())]
+    if own in PROGRAMS and said and own not in said:
+        raise PageError(f"'{cell}' names {said[0]}, and stands over {name}.")
 
 
 def _format(name, value, spec):
