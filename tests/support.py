@@ -1,6 +1,13 @@
-"""What the tests share beside the tree (tools/tree.py): a quiet server, axe-core."""
+"""What the tests share beside the tree (tools/tree.py): a quiet server, axe-core, the single files of the programs."""
+import atexit
+import functools
 import http.server
+import importlib.util
+import pathlib
+import shutil
+import tempfile
 
+import bundle
 import pytest
 from tree import LANGUAGES, PAGES, SITE_URL, TOP, Tree, build, copied  # noqa: F401  the tests' names for the tree
 
@@ -23,3 +30,16 @@ def violations(page, part):
         found += page.evaluate("async (part) => (await axe.run(part, { resultTypes: ['violations'] })).violations.flatMap(v => v.nodes.map(n => `${v.id}: ${n.html.slice(0, 160)}: ${n.failureSummary}`))", part)
     page.evaluate("document.body.dataset.mdColorScheme = 'default'")
     return found
+
+
+@functools.cache
+def bundled(name):
+    """The program examples/<name>.py as readers get it, as a module: the single file, with nothing beside it."""
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder)
+    path = pathlib.Path(folder) / f"{name}.py"
+    path.write_text(bundle.bundle(TOP / "examples" / f"{name}.py"), "utf-8", newline="\n")
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -3,6 +3,7 @@ import json
 import re
 
 import check_site
+import bundle
 import exercises
 import pytest
 from support import LANGUAGES, SITE_URL, TOP
@@ -46,8 +47,7 @@ def test_every_formula_is_rendered_once_with_mathml(site):
 
 
 def test_each_example_is_served_byte_for_byte(site):
-    sources = {path.relative_to(TOP / "examples").as_posix(): path.read_bytes() for path in (TOP / "examples").rglob("*.py") if exercises.FOLDER not in path.parents}
-    sources |= {f"exercises/{name}": text.encode("utf-8") for name, text in exercises.SERVED.items()}
+    sources = {name: text.encode("utf-8") for name, text in bundle.published().items()} | {f"exercises/{name}": text.encode("utf-8") for name, text in exercises.SERVED.items()}
     assert sources.keys() == {path.relative_to(site / "examples").as_posix() for path in (site / "examples").rglob("*.py")}
     for name, source in sources.items():
         assert (site / "examples" / name).read_bytes() == source

@@ -28,6 +28,8 @@ def copied(top):
     top.mkdir()
     for name in ("docs", "examples"):
         shutil.copytree(TOP / name, top / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (top / "tools").mkdir()
+    shutil.copy(TOP / "tools" / "bundle.py", top / "tools")
     for path in [*TOP.glob("mkdocs*.yml"), TOP / "package.json", TOP / "LICENSE"]:
         shutil.copy(path, top)
     (top / "node_modules").symlink_to(TOP / "node_modules")

@@ -66,7 +66,7 @@ def on_files(files, config):
         files.append(File.generated(config, f"examples/{name}", content=text.encode("utf-8")))
     shared |= {f"evidence/{path.name}": path for path in EVIDENCE.glob("*.json")}
     archive = state["core"]["archive"]
-    files.append(File.generated(config, "downloads/flash-attention-examples.zip", content=archive.pack(archive.examples(EXAMPLES, TOP / "LICENSE"), "flash-attention-examples")))
+    files.append(File.generated(config, "downloads/flash-attention-examples.zip", content=archive.pack(archive.examples(EXAMPLES, state["examples"], TOP / "LICENSE"), "flash-attention-examples")))
     if config.extra["offline"]:
         shared["downloads/flash-attention-offline.zip"] = _offline(config)
     shared |= {f"assets/katex/{name}": KATEX / "dist" / name for name in ["katex.min.css"]}
@@ -235,9 +235,10 @@ def _with_policy(page):
 def _fresh_core():
     """Import core/ again, so that an edit shows in the next build; no .pyc, whose time stamp could hide an edit."""
     sys.dont_write_bytecode = True
-    if str(HERE) not in sys.path:
-        sys.path.insert(0, str(HERE))
-    for name in [name for name in sys.modules if name == "core" or name.startswith("core.")]:
+    for folder in (str(TOP / "tools"), str(HERE)):
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+    for name in [name for name in sys.modules if name.split(".")[0] in ("core", "bundle", "kit")]:
         del sys.modules[name]
     import importlib
 
@@ -247,8 +248,13 @@ def _fresh_core():
 
 def _examples(core):
     """{name below examples/: text} of the Python files that the site serves."""
+    import bundle
+
     folder = EXAMPLES / "exercises"
-    files = {path.relative_to(EXAMPLES).as_posix(): path.read_bytes().decode("utf-8") for path in sorted(EXAMPLES.rglob("*.py")) if folder not in path.parents}
+    try:
+        files = bundle.published(EXAMPLES)
+    except bundle.BundleError as error:
+        raise PluginError(f"examples: {error}") from None
     return files | core["exercises"].served(folder, core["exercises"].words(folder))
 
 

@@ -16,10 +16,14 @@ def pack(files, top):
     return out.getvalue()
 
 
-def examples(folder, licence):
-    """{name: bytes} of what a GPU machine needs: the programs, what they print, what was measured, a README, the licence."""
-    patterns = ("README.md", "*.py", "pitfalls/*.py", "outputs/*.txt", "results/schema.json", "results/*/*.json")
+def examples(folder, programs, licence):
+    """{name: bytes} of what a GPU machine needs: the programs, what they print, what was measured, a README, the licence.
+
+    programs  {name: text} of the programs as single files
+    """
+    patterns = ("README.md", "outputs/*.txt", "results/schema.json", "results/*/*.json")
     files = {path.relative_to(folder).as_posix(): path.read_bytes() for pattern in patterns for path in folder.glob(pattern)}
+    files |= {name: text.encode("utf-8") for name, text in programs.items() if not name.startswith("exercises/")}
     return files | {"LICENSE": licence.read_bytes()}
 
 

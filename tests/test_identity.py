@@ -1,0 +1,185 @@
+"""examples/kit/identity.py: what is measured changes it, what is said does not; a source, its single file and every Python agree."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import bundle
+import pytest
+from kit.identity import Module, identity
+from support import TOP
+
+EXAMPLES = TOP / "examples"
+LABS = sorted(path for path in EXAMPLES.glob("*.py") if "measure" in Module(path).bound)
+
+LAB = '''"""A lab."""
+
+import math
+import statistics as st
+
+from kit.clock import timed
+
+LIMIT = 10
+SIZES = (1, 2)
+SIZES += (3,)
+TABLE = {"a": 1}
+TABLE["b"] = 2
+TITLE = "rows"
+
+
+class Base:
+    factor = 2
+
+
+class Doubled(Base):
+    """Doubles."""
+
+    def __call__(self, x):
+        """It does."""
+        return self.factor * x                             # twice
+
+
+def check(side=Doubled(), limit=LIMIT):
+    """Right?"""
+    print("checking")
+    if side(1) > limit or TABLE["b"] < 1:
+        raise AssertionError("wrong")
+
+
+def _row(size):
+    label = [size for size in SIZES]
+    return {"size": size, "ms": timed(lambda: math.sqrt(size)), "mean": st.mean(label)}
+
+
+def measure():
+    for size in SIZES:
+        yield _row(size)
+
+
+def header(part):
+    return TITLE
+
+
+def line(row):
+    return f"{row['size']:6} {row['ms']:6}"
+
+
+if __name__ == "__main__":
+    print("run")
+'''
+CLOCK = '''"""The clock."""
+
+import functools
+import time
+
+SCALE = 1e3
+
+
+@functools.lru_cache(maxsize=2)
+def timed(call, repeats=3):
+    """Milliseconds."""
+    return [_one(call) for _ in range(repeats)]
+
+
+def _one(call):
+    begin = time.perf_counter()
+    call()
+    return SCALE * (time.perf_counter() - begin)
+
+
+def other():
+    return 1
+'''
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """lab(old, new) is the identity of LAB and CLOCK with an edit in either, of the source; the single file has the same."""
+    def of(old="", new=""):
+        assert (LAB + CLOCK).count(old) == 1 or not old
+        (tmp_path / "kit").mkdir(exist_ok=True)
+        (tmp_path / "kit/__init__.py").write_text("")
+        (tmp_path / "kit/clock.py").write_text(CLOCK.replace(old, new) if old else CLOCK)
+        (tmp_path / "lab.py").write_text(LAB.replace(old, new) if old else LAB)
+        found = identity(tmp_path / "lab.py")
+        assert found == identity(bundle.bundle(tmp_path / "lab.py"))
+        return found
+    return of
+
+
+MEASURED = {
+    "a constant": ("LIMIT = 10", "LIMIT = 11"), "a constant made in two steps": ("SIZES += (3,)", "SIZES += (4,)"), "an entry": ('TABLE["b"] = 2', 'TABLE["b"] = 3'),
+    "a default": ("limit=LIMIT", "limit=9"), "a condition of the check": ("side(1) > limit", "side(1) >= limit"), "a base class": ("factor = 2", "factor = 3"),
+    "a method": ("self.factor * x", "self.factor + x"), "a column": ('"mean": st.mean(label)', '"mean": st.median(label)'), "what an import means": ("import statistics as st", "import math as st"),
+    "a constant of the kit": ("SCALE = 1e3", "SCALE = 1e6"), "a decorator of the kit": ("maxsize=2", "maxsize=3"), "a default of the kit": ("repeats=3", "repeats=4"),
+    "a function of the kit": ("    call()\n", "    call()\n    call()\n"), "an argument's name, which callers may use": ("def _one(call):\n    begin = time.perf_counter()\n    call()", "def _one(it):\n    begin = time.perf_counter()\n    it()"),
+    "which function": ("return [_one(call)", "return [other()"),
+}
+SAID = {
+    "nothing": ("", ""), "a docstring": ('"""Right?"""', '"""Is it right, though?"""'), "a comment": ("# twice", "# two times"), "a docstring of a method": ('    """It does."""\n', ""),
+    "a print": ('print("checking")', 'print("Checking", LIMIT)'), "a header": ('TITLE = "rows"', 'TITLE = "All rows"'), "the order of columns": ("{row['size']:6} {row['ms']:6}", "{row['ms']:6} {row['size']:6}"),
+    "how it is run": ('print("run")', "print(1)"), "what is not used": ("    return 1\n", "    return 2\n"), "a docstring of the kit": ('"""Milliseconds."""', '"""In ms."""'),
+    "the module's docstring": ('"""A lab."""', '"""Another lab."""'), "blanks": ("def check(side=Doubled(), limit=LIMIT):", "def check(\n    side=Doubled(),\n    limit=LIMIT,\n):"),
+    "where a definition stands": ('class Base:\n    factor = 2\n\n\n', 'def header_of(part):\n    return 1\n\n\nclass Base:\n    factor = 2\n\n\n'),
+}
+
+
+@pytest.mark.parametrize("what", MEASURED)
+def test_what_is_measured_changes_it(lab, what):
+    assert lab(*MEASURED[what]) != lab()
+
+
+@pytest.mark.parametrize("what", SAID)
+def test_what_is_said_does_not(lab, what):
+    assert re.fullmatch("[0-9a-f]{64}", lab()) and lab(*SAID[what]) == lab()
+
+
+@pytest.mark.parametrize("old, new", [("_row", "_flat"), ("Doubled", "Twice"), ("SIZES", "LENGTHS"), ("st", "stat")])
+def test_a_private_name_does_not(lab, tmp_path, old, new):
+    before = lab()
+    text = re.sub(rf"\b{old}\b", new, LAB)
+    assert text != LAB
+    (tmp_path / "lab.py").write_text(text)
+    assert identity(tmp_path / "lab.py") == before
+
+
+def test_a_local_name_like_a_global_one_reaches_nothing(lab, tmp_path):
+    """`label` of _row() is no function of the module, and a loop variable neither."""
+    before = lab()
+    (tmp_path / "lab.py").write_text(LAB + "\n\ndef label():\n    return 1\n\n\ndef size():\n    return 2\n")
+    assert identity(tmp_path / "lab.py") == before
+
+
+def test_a_program_that_measures_nothing_has_none():
+    with pytest.raises(ValueError, match="nothing that measures"):
+        identity("x = 1\n")
+
+
+# The labs.
+
+@pytest.mark.parametrize("path", LABS, ids=lambda path: path.stem)
+def test_a_single_file_has_the_identity_of_its_source(path):
+    assert identity(path) == identity(bundle.bundle(path))
+
+
+def pythons():
+    """The Pythons of this machine from 3.11 on, beside the one that runs the tests."""
+    found = [shutil.which(f"python3.{minor}") for minor in (11, 12, 13, 14)]
+    said = [subprocess.run([python, "-c", "import sys; print(sys.version_info[:2])"], capture_output=True, text=True) for python in filter(None, found)]
+    return {done.stdout.strip(): python for done, python in zip(said, filter(None, found)) if done.returncode == 0} | {str(sys.version_info[:2]): sys.executable}
+
+
+def test_every_python_here_says_the_same():
+    script = f"import pathlib, sys; sys.path.insert(0, {str(EXAMPLES)!r}); from kit.identity import identity; print(*map(identity, map(pathlib.Path, sys.argv[1:])))"
+    done = [subprocess.run([python, "-c", script, *map(str, LABS)], capture_output=True, text=True, env={"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}) for python in pythons().values()]
+    assert {each.stdout.strip() for each in done} == {" ".join(map(identity, LABS))}, done
+
+
+@pytest.mark.parametrize("text", ['x = f"a{1}" "b"', 'x = "a" f"{1:{2}}"', "def f(a, /, *b, c=1, **d) -> int: ...", "type_ = lambda *a: (yield)", 'x = u"a"', "match 1:\n    case [a, *b]: pass"])
+def test_pythons_differ_in_nothing_that_is_compared(text):
+    """Forms in which the syntax trees of Pythons differ, or did: f-strings, type parameters, kinds of text, empty fields."""
+    text = f"{text}\ndef measure():\n    return x, f, type_\n"
+    script = f"import sys; sys.path.insert(0, {str(EXAMPLES)!r}); from kit.identity import identity; print(identity(sys.argv[1]))"
+    said = {subprocess.run([python, "-c", script, text], capture_output=True, text=True, env={"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}).stdout.strip() for python in pythons().values()}
+    assert said == {identity(text)}
