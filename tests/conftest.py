@@ -17,6 +17,10 @@ from support import TOP, QuietHandler, build, copied
 sys.dont_write_bytecode = True   # an edited file is never shadowed by its cache, and no folder that `serve` watches changes
 
 
+def pytest_addoption(parser):
+    parser.addoption("--quick", action="store_true", help="of the tests that are named, those without a browser and without a build of their own")
+
+
 def pytest_configure(config):
     config.addinivalue_line("markers", "alone: it measures time, or waits for what another program does: no other test runs beside it")
     config.pluginmanager.register(Whole(config), "whole")
@@ -24,8 +28,15 @@ def pytest_configure(config):
         os.environ["OMP_NUM_THREADS"] = "1"   # one worker a core: torch's own threads would take the other worker's
 
 
-def pytest_collection_modifyitems(items):
+SLOW = {"chromium", "tree", "rehearsal"}   # a browser, a copy of the tree to build, a clone to rehearse in
+
+
+def pytest_collection_modifyitems(config, items):
     """Those that run alone come last, so that the other worker waits once."""
+    if config.option.quick:
+        slow = [item for item in items if SLOW & set(getattr(item, "fixturenames", ())) or item.get_closest_marker("alone")]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
     items.sort(key=lambda item: item.get_closest_marker("alone") is not None)
 
 

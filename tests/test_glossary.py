@@ -1,4 +1,5 @@
 """The glossary has every term the pages use, and the first use of each on a page leads to its entry."""
+import functools
 import html.parser
 import re
 
@@ -104,14 +105,19 @@ class Prose(html.parser.HTMLParser):
             self.pieces.append((data, next((href for *_, href in self.stack if href), None)))
 
 
+@functools.cache
+def finder(word):
+    flags = re.I if word[1:] == word[1:].lower() and word.isascii() else 0
+    left, right = (r"(?<![A-Za-z0-9_./-])" if word[0].isascii() else ""), (r"(?:e?s)?(?![A-Za-z0-9_-])" if word[-1].isascii() else "")
+    return re.compile(left + re.escape(word).replace(r"\ ", r"\s+") + right, flags)
+
+
 def uses(text, entries):
     """Ids of the entries whose words stand in the text, in order; of overlapping words the longest."""
     found = []
     for entry in entries:
         for word in entry.words:
-            flags = re.I if word[1:] == word[1:].lower() and word.isascii() else 0
-            left, right = (r"(?<![A-Za-z0-9_./-])" if word[0].isascii() else ""), (r"(?:e?s)?(?![A-Za-z0-9_-])" if word[-1].isascii() else "")
-            found += [(m.start(), -m.end(), entry.id) for m in re.finditer(left + re.escape(word).replace(r"\ ", r"\s+") + right, text, flags)]
+            found += [(m.start(), -m.end(), entry.id) for m in finder(word).finditer(text)]
     end, out = -1, []
     for start, stop, name in sorted(found):
         if start >= end:
@@ -133,8 +139,9 @@ def test_the_first_use_of_every_term_on_every_page_leads_to_its_entry(site, lang
             if anchor:
                 seen.add(anchor[1])
             elif not href:
-                wrong += [f"{lang}/{name}: {use} in '{text.strip()[:80]}'" for use in uses(text, ENTRIES[lang]) if use not in seen]
-                seen |= set(uses(text, ENTRIES[lang]))
+                used = uses(text, ENTRIES[lang])
+                wrong += [f"{lang}/{name}: {use} in '{text.strip()[:80]}'" for use in used if use not in seen]
+                seen.update(used)
         ever |= seen
     assert not wrong, "\n".join(wrong)
     assert ever >= {entry.id for entry in ENTRIES[lang]}, f"no page uses {({entry.id for entry in ENTRIES[lang]}) - ever}: give it the word that the pages use, or drop it"

@@ -120,13 +120,18 @@ def test_counts_in_words_are_right(lang):
         assert number.lower() in {str(there[name]), *NUMBERS[lang][there[name]:there[name] + 1]}, f"{lang}/{page}: it says {number} {name}, there are {there[name]}"
 
 
+@pytest.fixture(scope="module")
+def there():
+    """(cards that somebody measured on, names of the labs)"""
+    return {json.loads(path.read_text("utf-8"))["machine"]["gpu"] for path in (TOP / "examples/results").glob("*/*.json")}, runner.find_labs().keys()
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_prose_names_cards_labs_shapes_and_functions_that_are_there(lang, name):
-    text = "\n".join(prose(TOP / "docs" / lang / name))
-    measured = {json.loads(path.read_text("utf-8"))["machine"]["gpu"] for path in (TOP / "examples/results").glob("*/*.json")}
+def test_prose_names_cards_labs_shapes_and_functions_that_are_there(there, lang, name):
+    (measured, labs), text = there, "\n".join(prose(TOP / "docs" / lang / name))
     assert {f"NVIDIA {card}" for card in re.findall(r"NVIDIA ([A-Z]{1,3}\d+\w*)", text) if not re.search(rf"NVIDIA {card}[^。.]*(?:data sheet|产品手册)", text)} <= measured, "a card that nobody measured on"
-    assert set(re.findall(r"\bLAB=(\w+)", source(lang, name))) <= runner.find_labs().keys()
+    assert set(re.findall(r"\bLAB=(\w+)", source(lang, name))) <= labs
     assert {int(heads) for heads in re.findall(r"(\d+)(?: query heads| 个 query 头)", text)} <= {ring_attention.QWEN["heads"], *{"lesson.md": {14}, "interview.md": {7}}.get(name, ())}, "the shape of Qwen2.5-7B, one of the random ones, or a group of its heads"
     for dotted in set(re.findall(r"`(torch(?:\.\w+)+)\b(?!\.?[/\w])", text)):
         if not dotted.startswith("torch.ops._vllm"):
