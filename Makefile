@@ -12,55 +12,63 @@ export NO_MKDOCS_2_WARNING = 1
 export PYTHONUTF8 = 1
 stop = { echo "$(1)" >&2; exit 1; }
 
-.PHONY: help serve site check-site test mutate growth numbers labs compare measure check-results fetch-results take-results summary propose-results publish-now offline outputs notebooks notebooks-run verify-vllm browser lock audit clean tools
-help:       ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
+.PHONY: help serve site quick test labs check-site mutate edits growth audit numbers measure compare check-results fetch-results take-results summary outputs notebooks notebooks-run offline propose-results publish-now verify-vllm lock clean browser tools
 
-serve: .venv/site.stamp node_modules/.stamp   ## the whole site on 127.0.0.1:8000 (PORT=), rebuilt and reloaded on every save
+##@ Every day
+
+help:       ## this list
+	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
+
+serve: .venv/site.stamp node_modules/.stamp   ## the whole site on 127.0.0.1:8000, reloaded on every save (PORT=)
 	@$(BIN)/python -c "import socket; socket.socket().connect_ex(('127.0.0.1', $(PORT))) and exit(0); exit(1)" \
 	  || $(call stop,Port $(PORT) is taken. Stop what listens there or choose another: make serve PORT=8001)
 	@echo "Building; then open http://127.0.0.1:$(PORT)/ (Ctrl+C stops)"
 	@exec $(BIN)/mkdocs serve --dev-addr 127.0.0.1:$(PORT)
 
-site: .venv/site.stamp node_modules/.stamp    ## strict build into site/ (SITE_URL=https://host/path/ for canonical links and the sitemap; OFFLINE= an archive to publish)
+site: .venv/site.stamp node_modules/.stamp    ## strict build into site/ (SITE_URL= where it will be published, OFFLINE= an archive to publish with it)
 	@[ -n "$(SITE_URL)" ] || echo "SITE_URL is unset: the site works anywhere, without canonical links, sitemap and copyable addresses."
 	@SITE_URL="$(SITE_URL)" OFFLINE="$(OFFLINE)" $(BIN)/mkdocs build --strict
 
-offline: .venv/site.stamp node_modules/.stamp ## the whole site as dist/flash-attention-offline.zip, to open through any file server
-	@SITE_URL= OFFLINE= $(BIN)/mkdocs build --strict --site-dir .cache/offline
-	@$(BIN)/python docs/hooks/core/archive.py .cache/offline dist/flash-attention-offline.zip
-
-check-site: .venv/site.stamp                  ## what is wrong in a built site, one line each (DIR=site, SITE_URL= if it was built for one)
-	@$(BIN)/python tools/check_site.py $(if $(SITE_URL),--url "$(SITE_URL)") "$(DIR)"
+# What a changed sentence, number or placeholder can break: the strict build, what the built pages hold, and the tests that read pages. No browser.
+QUICK = $(addprefix tests/test_,$(addsuffix .py,arithmetic citations claims drawings fences glossary headers interview notebooks parity placeholders places policy quiz run search settings site tex vllm_page)) docs/en docs/zh
+quick: .venv/test.stamp node_modules/.stamp   ## what a changed sentence can break, in a minute
+	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal --quick $(QUICK) $(ARGS)
 
 test: .venv/test.stamp node_modules/.stamp browser   ## everything, two tests at a time (WORKERS=, ARGS= for pytest)
 	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal --durations 20 $(ARGS)
 
+labs:       ## measure on this machine's GPU into examples/results (LAB=name, PYTHON= one with torch)
+	@$(PYTHON) examples/run.py $(LAB)
+
+##@ Look closer
+
+check-site: .venv/site.stamp                  ## what is wrong in a built site (DIR=site, SITE_URL= if it was built for one)
+	@$(BIN)/python tools/check_site.py $(if $(SITE_URL),--url "$(SITE_URL)") "$(DIR)"
+
 mutate: .venv/test.stamp node_modules/.stamp browser ## break each promise on purpose and see its check turn red (ARGS= names; --list)
 	@$(BIN)/python tools/mutations.py $(ARGS)
 
-audit: browser node_modules/.stamp tools/lighthouse/node_modules/.stamp   ## Lighthouse's verdict on home, lesson and one lab, both languages: minutes, on a quiet machine (PAGES="en/lesson/ …")
+edits: .venv/test.stamp node_modules/.stamp browser  ## make harmless edits and see that all stays green (ARGS= names; --list)
+	@$(BIN)/python tools/edits.py $(ARGS)
+
+growth: .venv/test.stamp node_modules/.stamp  ## what a build costs with 10, 60 and 500 more pages (PAGES="10 20")
+	@$(BIN)/python tools/growth.py $(PAGES)
+
+audit: browser node_modules/.stamp tools/lighthouse/node_modules/.stamp   ## Lighthouse's verdict on some pages, on a quiet machine (PAGES="en/lesson/ …")
 	@SITE_URL= $(BIN)/mkdocs build --strict --site-dir .cache/audit
 	@$(BIN)/python tools/lighthouse/audit.py .cache/audit $(PAGES)
 
-growth: .venv/test.stamp node_modules/.stamp  ## processor seconds of a warm strict build with 10, 60 and 500 generated pages (PAGES="10 20")
-	@$(BIN)/python tools/growth.py $(PAGES)
-
 # Each step runs, whatever the one before it found; the exit status says whether all held.
-numbers: .venv/test.stamp node_modules/.stamp browser tools/lighthouse/node_modules/.stamp   ## every number that is held, as it is now: site, first visit, search, build, Lighthouse, breakages (a quiet machine, most of an hour)
+numbers: .venv/test.stamp node_modules/.stamp browser tools/lighthouse/node_modules/.stamp   ## every number that is held, as it is now (a quiet machine, most of an hour)
 	@status=0; \
 	$(MAKE) --no-print-directory site check-site DIR=site || status=1; \
 	$(BIN)/python -m pytest -q tests/test_budgets.py tests/test_search.py || status=1; \
 	for step in growth audit mutate; do $(MAKE) --no-print-directory $$step || status=1; done; exit $$status
 
-labs:       ## run the labs on this machine's GPU and write examples/results (LAB=name, PYTHON= one that has torch)
-	@$(PYTHON) examples/run.py $(LAB)
-
-compare:    ## two folders of results side by side (A=, B=, ARGS=--markdown)
-	@$(PYTHON) examples/run.py compare $(ARGS) "$(A)" "$(B)"
+##@ Measure and compare
 
 # Each lab in a process of its own, so that an error of the GPU ends one lab and not those behind it.
-measure:    ## labs as the GPU runner does: one process each, LIMIT= seconds, into OUT=, what became of them in OUT/outcome.txt
+measure:    ## measure as the GPU runner does: a process each (LIMIT= seconds, OUT= folder)
 	@mkdir -p "$(OUT)" && : > "$(OUT)/outcome.txt"; bad=0; \
 	for lab in $${LAB:-$$($(PYTHON) examples/run.py --list)}; do \
 	  status=0; timeout --signal=INT --kill-after=30 $(LIMIT) $(PYTHON) examples/run.py --results "$(OUT)" $$lab || status=$$?; \
@@ -71,17 +79,35 @@ measure:    ## labs as the GPU runner does: one process each, LIMIT= seconds, in
 	  esac; echo "$$lab: $$said" | tee -a "$(OUT)/outcome.txt"; \
 	done; exit $$bad
 
+compare:    ## two folders of results side by side (A=, B=, ARGS=--markdown)
+	@$(PYTHON) examples/run.py compare $(ARGS) "$(A)" "$(B)"
+
 check-results: .venv/site.stamp               ## every committed result is complete
 	@$(BIN)/python tools/results.py check
 
 fetch-results: .venv/site.stamp
 	@$(BIN)/python tools/results.py fetch "$(OUT)" $(if $(RUN),--run $(RUN))
 
-take-results: .venv/site.stamp                ## put complete, newer results of FROM= into examples/results (CLAIMS=1: only if the pages' sentences hold)
+take-results: .venv/site.stamp                ## take newer results of FROM= (CLAIMS=1: only if the pages' sentences hold)
 	@$(if $(CLAIMS),$(MAKE) --no-print-directory .venv/test.stamp && ,)$(BIN)/python tools/results.py take "$(FROM)" $(if $(CLAIMS),--claims)
 
 summary: .venv/site.stamp
 	@$(BIN)/python tools/results.py summary "$(FROM)"
+
+outputs: .venv/test.stamp                     ## write examples/outputs again from the files
+	@$(BIN)/python tools/outputs.py
+
+notebooks: .venv/site.stamp                   ## write docs/*/notebooks again from programs and pages
+	@$(BIN)/python tools/notebooks.py
+
+notebooks-run: ## execute the labs' notebooks on this machine's GPU (LAB=name, PYTHON=)
+	@rm -rf .cache/executed; $(PYTHON) tools/notebooks.py run --to .cache/executed $(LAB) && $(PYTHON) tools/notebooks.py take .cache/executed
+
+##@ Publish
+
+offline: .venv/site.stamp node_modules/.stamp ## the whole site as dist/flash-attention-offline.zip, to read without a network
+	@SITE_URL= OFFLINE= $(BIN)/mkdocs build --strict --site-dir .cache/offline
+	@$(BIN)/python docs/hooks/core/archive.py .cache/offline dist/flash-attention-offline.zip
 
 propose-results:
 	@tools/propose.sh "$(SUMMARY)"
@@ -89,20 +115,13 @@ propose-results:
 publish-now:
 	@gh workflow run publish.yml --ref main
 
-outputs: .venv/test.stamp                     ## write examples/outputs again from the files
-	@$(BIN)/python tools/outputs.py
+##@ Keep
 
-notebooks: .venv/site.stamp                   ## write docs/*/notebooks again from programs and pages; outputs stay where the code is the same
-	@$(BIN)/python tools/notebooks.py
-
-notebooks-run: ## execute the labs' notebooks on this machine's GPU and put them into docs (LAB=name, PYTHON= one with torch, nbclient, ipykernel)
-	@rm -rf .cache/executed; $(PYTHON) tools/notebooks.py run --to .cache/executed $(LAB) && $(PYTHON) tools/notebooks.py take .cache/executed
-
-verify-vllm: .venv/verify.stamp              ## check every statement about vLLM in its source (VERSION=; needs the network)
+verify-vllm: .venv/verify.stamp              ## check what is said about vLLM in its source (VERSION=; needs the network)
 	@$(BIN)/python tools/verify/vllm.py $(VERSION)
 
 # One version of a package for all groups and all Pythons; versions stay as they are unless an edit or UPGRADE= moves them. uv asks PIP_INDEX_URL too.
-lock: | tools                                 ## write requirements/*.txt from pyproject.toml, with hashes (UPGRADE=1: newest versions of what others bring)
+lock: | tools                                 ## write requirements/*.txt from pyproject.toml, with hashes (UPGRADE=1: newest)
 	@$(PYTHON) -m venv .cache/lock && .cache/lock/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/lock.txt \
 	  || $(call unfetched,requirements/lock.txt)
 	@for group in test site verify build pip lock; do \

@@ -60,8 +60,9 @@ class Whole:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session):
         left = sorted(self.collected - self.ran)
-        whole = not (hasattr(self.config, "workerinput") or self.config.option.collectonly or session.shouldstop or session.shouldfail)
-        if whole and left and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        stopped = session.shouldstop or session.shouldfail or session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+        whole = not (hasattr(self.config, "workerinput") or self.config.option.collectonly or stopped)
+        if whole and left:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self.left = left if whole else []
 

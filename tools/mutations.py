@@ -433,7 +433,7 @@ MUTATIONS = [
     both("formula-is-wrong-in-both-languages", "lesson.md", r"\ell_{\text{new}} &= \alpha\, \ell + ", r"\ell_{\text{new}} &= \alpha\, \ell - ", "tests/test_tex.py::test_the_central_formulas_are_those_written_here[the sum]"),
     M("link-to-the-numbers-of-another-lab", "docs/hooks/core/results.py", 'result["url"] = where', 'result["url"] = "examples/results/nvidia-h200/attention_error.json"', "tests/test_placeholders.py::test_a_result_links_to_its_own_file"),
     M("a-test-file-is-left-out", "pyproject.toml", 'addopts = "--markdown-docs -q"', 'addopts = "--markdown-docs -q --deselect tests/test_claims.py"', "tests/test_settings.py::test_the_suite_runs_whole", "deselect"),
-    M("a-test-is-collected-and-not-run", "tests/conftest.py", "if whole and left and", "if False and", "tests/test_workers.py::test_a_test_that_never_ran_is_red"),
+    M("a-test-is-collected-and-not-run", "tests/conftest.py", "if whole and left:", "if False:", "tests/test_workers.py::test_a_test_that_never_ran_is_red"),
     M("a-measurement-is-disturbed", "tests/conftest.py", "fcntl.LOCK_EX if alone else", "fcntl.LOCK_SH if alone else", "tests/test_workers.py::test_two_workers_share_one_site_and_leave_the_machine_to_one_that_measures"),
     M("a-worker-is-idle", "Makefile", "--numprocesses $(WORKERS) ", "", "tests/test_settings.py::test_the_suite_runs_whole"),
     M("a-test-is-skipped", "tests/test_claims.py", "def test_decode_memory", "@pytest.mark.skip\ndef test_decode_memory", "tests/test_settings.py::test_the_suite_runs_whole", "test_claims.py"),
