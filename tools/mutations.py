@@ -11,21 +11,15 @@ The rows of QUICK need no build and no browser; `make test` runs them too (tests
 """
 import concurrent.futures
 import contextlib
-import os
 import pathlib
 import queue
 import re
-import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import time
 import typing
 
-TOP = pathlib.Path(__file__).resolve().parents[1]
-SECONDS = 300   # a check that takes longer is not caught: nobody would wait for it
-BUILD = "build"
+from trials import BUILD, SECONDS, Place, edit  # noqa: F401  edit: for the tests
 
 
 class Mutation(typing.NamedTuple):
@@ -465,67 +459,6 @@ QUICK = [mutation for mutation in MUTATIONS if mutation.name in {   # one or two
 
 # How they are run
 
-def edit(text, old, new):
-    """The text with `new` for the first `old`, a text or a compiled pattern."""
-    return old.sub(new, text, count=1) if isinstance(old, re.Pattern) else text.replace(old, new, 1)
-
-
-class Place:
-    """A copy of the tree in which one mutation at a time is made, checked and undone."""
-
-    def __init__(self, top):
-        self.top = top
-        subprocess.run(["git", "clone", "--quiet", "--shared", "--no-checkout", str(TOP), str(top)], check=True)
-        listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=TOP, capture_output=True, text=True, check=True).stdout
-        for name in filter(None, listed.split("\0")):
-            if (TOP / name).is_file() and not (TOP / name).is_symlink():
-                (top / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(TOP / name, top / name)
-        for name in (".venv", "node_modules"):
-            if (TOP / name).exists():
-                (top / name).symlink_to(TOP / name)
-        # Some tests clone the tree they stand in, some look up the commit that a result names.
-        git = ["git", "-c", "user.name=mutations", "-c", "user.email=mutations@example.org"]
-        (top / ".git/info/exclude").write_text(".venv\nnode_modules\n", "utf-8")   # a link is no folder to .gitignore
-        subprocess.run([*git, "add", "--all"], cwd=top, check=True)
-        subprocess.run([*git, "commit", "--quiet", "--allow-empty", "-m", "the tree as it is"], cwd=top, check=True)
-
-    @contextlib.contextmanager
-    def mutated(self, edits):
-        """The tree with these edits. Raises LookupError when a text to be replaced is not there."""
-        before = {}
-        try:
-            for file, old, new in edits:
-                path = self.top / file
-                if not path.is_file():
-                    raise LookupError(f"there is no {file}")
-                text = path.read_text("utf-8")
-                before.setdefault(path, path.read_bytes())
-                if (edited := edit(text, old, new)) == text:
-                    raise LookupError(f"{file} has no {old!r}: mend the row")
-                path.write_text(edited, "utf-8", newline="\n")
-            yield
-        finally:
-            for path, data in before.items():
-                path.write_bytes(data)
-            shutil.rmtree(self.top / ".cache", ignore_errors=True)
-
-    def run(self, *check, seconds=SECONDS):
-        """(output, status) of a check, or of many nodes at once; status None: no end in time."""
-        if check == (BUILD,):
-            command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(self.top / "site")]
-        else:
-            command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--tb=short", "-rfEs", *check]
-        env = {**os.environ, "CI": "true", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1", "NO_MKDOCS_2_WARNING": "1", "SITE_URL": "", "COLUMNS": "200"}
-        env.pop("PYTEST_CURRENT_TEST", None)
-        process = subprocess.Popen(command, cwd=self.top, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
-        try:
-            return process.communicate(timeout=seconds)[0], process.returncode
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            return process.communicate()[0], None
-
-
 def nodes(check):
     """A check names one node, or more with a blank and the word tests/ between them."""
     return re.split(r" (?=tests/)", check)
@@ -534,7 +467,7 @@ def nodes(check):
 def verdict(place, mutation):
     """What was wrong with the catch, in a line; empty when the mutation was caught. Then the line that the red said."""
     try:
-        with place.mutated(mutation.edits):
+        with place.edited(mutation.edits):
             output, status = place.run(*nodes(mutation.check))
     except LookupError as error:
         return f"no longer applies: {error}", ""
@@ -580,7 +513,8 @@ def run(mutations, processes=2, check_baseline=True, say=lambda line: None):
     with contextlib.ExitStack() as stack, concurrent.futures.ThreadPoolExecutor(processes) as pool:
         places = queue.Queue()
         for _ in range(processes):
-            places.put(Place(pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mutations-", ignore_cleanup_errors=True)))))
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="mutations-", ignore_cleanup_errors=True))
+            places.put(stack.enter_context(Place(pathlib.Path(folder))))
 
         def one(job):
             place = places.get()
