@@ -38,3 +38,8 @@ def test_a_breakage_of_prose_is_seen(row):
 
 def test_there_are_rows():
     assert len(ROWS) > 50 and BROWSER <= {row.name for row in ROWS}
+
+
+def test_what_is_named_is_there():
+    """One name that is gone, and pytest runs nothing at all."""
+    assert not [path for path in quick() if not (TOP / path).exists()]
