@@ -9,8 +9,9 @@ import decode_attention as decode
 import flash_vs_naive_memory as memory
 import hbm_traffic as traffic
 import pytest
-from core import calculator, placeholders, results
+from core import calculator, results
 from core.errors import PageError
+from core.measured import short_kernel
 from support import LANGUAGES, TOP, violations
 from test_arithmetic import H200, RTX_4090
 
@@ -229,18 +230,18 @@ def test_measured_ceilings_are_a_preset_only_where_there_is_a_result():
 
 
 def test_every_measured_row_of_a_shape_is_handed_over_exactly():
-    found = calculator.measured(results.load(TOP / "examples/results", TOP / "examples"), placeholders.short_kernel)["nvidia-h200"]
+    found = calculator.measured(results.load(TOP / "examples/results", TOP / "examples"))["nvidia-h200"]
     rows = [row for row in RESULTS["flash_vs_naive_memory"]["rows"] if row["part"] in ("grid", "random")]
     assert len(rows) == 118 and len({calculator.shape_key(row) for row in rows}) == len(found["memory"])
     for row in rows:
         cells = found["memory"][calculator.shape_key(row)]
         assert cells["naive"][0] / 2**20 == row["naive_mib"] and cells["flash"][0] / 2**20 == row["flash_mib"]
-        assert found["kernels"][cells["flash"][1]].endswith(placeholders.short_kernel(row["kernel"].split(" + ")[-1]))
+        assert found["kernels"][cells["flash"][1]].endswith(short_kernel(row["kernel"].split(" + ")[-1]))
     for row in RESULTS["decode_attention"]["rows"]:
         if row["part"] == "decode":
             assert found["decode"][calculator.shape_key(row)][row["impl"]][:3] == [row["ms"], row["p10_ms"], row["p90_ms"]]
     failed = {**RESULTS["flash_vs_naive_memory"], "url": "", "stale": False, "rows": [{**rows[0], "naive_mib": None, "status": "oom"}]}
-    assert calculator.measured({("x", "flash_vs_naive_memory"): failed}, str)["x"]["memory"][calculator.shape_key(rows[0])]["naive"] is None
+    assert calculator.measured({("x", "flash_vs_naive_memory"): failed})["x"]["memory"][calculator.shape_key(rows[0])]["naive"] is None
     with pytest.raises(PageError, match="no whole number of bytes"):
         calculator.exact(1.5)
 
@@ -452,7 +453,7 @@ def test_what_was_measured_stands_beside_the_prediction_as_the_json_has_it(calcu
         row = next(row for row in RESULTS["flash_vs_naive_memory"]["rows"] if row["part"] == "grid" and (row["kv_heads"], row["S"], row["causal"]) == (kv_heads, S, causal))
         cells = calculating.row(0, calculating.text["measured"])
         for side, cell, kernel in (("naive", cells[0], row["naive_kernel"]), ("flash", cells[1], row["kernel"])):
-            assert f"{int(row[f'{side}_mib'] * 2**20):,}" in cell and calculating.text["exact"] in cell and placeholders.short_kernel(kernel.split(" + ")[-1]) in cell
+            assert f"{int(row[f'{side}_mib'] * 2**20):,}" in cell and calculating.text["exact"] in cell and short_kernel(kernel.split(" + ")[-1]) in cell
     calculating.open("?gpu=h200")
     seen = calculating.seen(1)
     assert set(seen) == {calculating.text["naive"], "flash", "cudnn"}
@@ -460,7 +461,7 @@ def test_what_was_measured_stands_beside_the_prediction_as_the_json_has_it(calcu
         if row["part"] == "grid" and (row["S"], row["causal"]) == (4096, False):
             ms, over, moved, kernel = seen[calculating.text["naive"] if row["impl"] == "naive" else row["impl"]]
             assert [float(x) for x in re.findall(r"[\d.]+", ms)] == [float(f"{row[name]:.4g}") for name in ("ms", "p10_ms", "p90_ms")]
-            assert placeholders.short_kernel(row["kernel"].split(" + ")[-1]) in kernel
+            assert short_kernel(row["kernel"].split(" + ")[-1]) in kernel
             counted = next(r for r in RESULTS["hbm_traffic"]["rows"] if r["part"] == "total" and r["impl"] == row["impl"] and (r["S"], r["causal"]) == (4096, False))
             size = counted["read_bytes"] + counted["write_bytes"]
             assert moved == (f"{size / 1e9:.4g} GB" if size >= 1e9 else f"{size / 1e6:.4g} MB")

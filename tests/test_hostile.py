@@ -18,8 +18,10 @@ import exercises
 import fences
 import markdown
 import pytest
-from core import charts, evidence, placeholders, results, widgets
+from core import evidence, placeholders, results, widgets
+from core.book import Book, Place
 from core.errors import PageError
+from core.measured import Numbers
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import LANGUAGES, TOP
@@ -212,10 +214,14 @@ class Reader(html.parser.HTMLParser):
         self.text += data
 
 
+def placed(results=None, lang="en", root="", **more):
+    return placeholders.Page(Book(results=results or {}, **more), Place(lang, "page.md", root, "https://host/", "card"))
+
+
 def built(result, output="{{ lab.output }}", lang="en", root="../../"):
     """The page as Python-Markdown renders it with the site's configuration; the result is there twice, so tables have tabs."""
     found = {("card", "lab"): result, ("other-card", "lab"): result}
-    page = placeholders.Page(found, "card", lang, root, "https://host/", charts, {"plan": "<svg></svg>"}.__getitem__)
+    page = placed(found, lang, root, drawings={"plan": "<svg></svg>"})
     text = page.expand(PAGE.format(output=output))
     extensions, configs = fences._site_markdown()
     return page.place_figures(markdown.Markdown(extensions=extensions, extension_configs=configs).convert(text))
@@ -276,7 +282,7 @@ def test_an_output_is_shown_as_text(output, plain_tags):
 def test_a_chart_draws_numbers_or_says_what_it_was_given(cell, column):
     result = stocked("plain")
     result["rows"][1][column] = cell
-    page = placeholders.Page({("card", "lab"): result}, "card", "en", "", "", charts, {}.__getitem__)
+    page = placed({("card", "lab"): result})
     if (column, cell) == ("ms", None):
         assert "<svg" in page.place_figures(page.expand('{{ lab.chart: S="S" ms="time" }}'))    # a gap
         result["rows"][0][column] = None
@@ -285,14 +291,12 @@ def test_a_chart_draws_numbers_or_says_what_it_was_given(cell, column):
     for name in ("S", "intensity", "tflops"):
         result = stocked("plain")
         result["rows"][1][name] = "<b>"
-        page.results = {("card", "lab"): result}
         with pytest.raises(PageError, match=f"column '{name}'"):
-            page.expand('{{ lab.roofline: plain="naive" }}')
+            placed({("card", "lab"): result}).expand('{{ lab.roofline: plain="naive" }}')
     result = stocked("plain")
     del result["values"]["copy_gbps"]
-    page.results = {("card", "lab"): result}
     with pytest.raises(PageError, match="cannot draw lab.roofline"):
-        page.expand('{{ lab.roofline: plain="naive" }}')
+        placed({("card", "lab"): result}).expand('{{ lab.roofline: plain="naive" }}')
 
 
 @pytest.mark.parametrize("written", [
@@ -301,7 +305,7 @@ def test_a_chart_draws_numbers_or_says_what_it_was_given(cell, column):
     "{{ widget.../run }}", "{{ lab\x00.word }}", "{{ läb.word }}", "{{ 1ab.word }}", "see {{ ../lab.word }} here",
 ])
 def test_path_tricks_in_placeholders_are_refused_with_their_line(written):
-    page = placeholders.Page({("card", "lab"): stocked("plain")}, "card", "en", "", "", charts, {"plan": "<svg></svg>"}.__getitem__, {"vllm": {}}, widgets.Context("en", "", {"online_row.py": "pass\n"}))
+    page = placed({("card", "lab"): stocked("plain")}, drawings={"plan": "<svg></svg>"}, evidence={"vllm": {}}, examples={"online_row.py": "pass\n"})
     with pytest.raises(PageError) as caught:
         page.expand("first\n\n" + written)
     assert caught.value.line == 3 and "\n" not in str(caught.value)
@@ -309,8 +313,7 @@ def test_path_tricks_in_placeholders_are_refused_with_their_line(written):
 
 @pytest.mark.parametrize("written", [r"$e^{{m-m}}$", r"${{\ell}}_{j}$", "${{ github.event }}".replace(".", "_"), "{{ }}", "a {{b}} c"])
 def test_braces_of_formulas_are_not_taken_for_placeholders(written):
-    page = placeholders.Page({}, "card", "en", "", "", charts, {}.__getitem__)
-    assert page.expand(written) == written
+    assert placed().expand(written) == written
 
 
 @pytest.mark.parametrize("path", ["../../README.md", "/etc/hostname", "../snippets/../../README.md", "outputs/../../../README.md", "https://evil.example/x.py", "nothing.py", "run.py:no_such_function", "../snippets-evil/x.py"])
@@ -328,7 +331,7 @@ def test_a_snippet_comes_from_the_examples_or_not_at_all(path, tmp_path):
 
 def test_evidence_is_whole_and_plain_or_refused(tmp_path):
     good = json.loads((TOP / "docs/evidence/vllm.json").read_text("utf-8"))
-    show = lambda what: placeholders.Page({}, "card", "en", "", "", charts, {}.__getitem__, {"vllm": what}).expand("{{ evidence.vllm[topic=choose] }}")
+    show = lambda what: placed(evidence={"vllm": what}).expand("{{ evidence.vllm[topic=choose] }}")
     assert "<code" in show(good)
     first = next(i for i, one in enumerate(good["statements"]) if one["topic"] == "choose")
     for path, value in [(("versions", "newest", "version"), "<script>"), (("checked",), "<b>"), (("statements", first, "en"), "<script>alert(1)</script>"), (("statements", first, "en"), "[a](javascript:x)"), (("statements", first, "en"), "x {: onclick=y }"),
@@ -349,10 +352,10 @@ def test_evidence_is_whole_and_plain_or_refused(tmp_path):
 def test_data_of_a_widget_cannot_end_its_script(monkeypatch):
     trace = json.loads(json.dumps(widgets.online_trace.example(__import__("online_softmax"))))
     monkeypatch.setattr(widgets.online_trace, "example", lambda lesson: {**trace, "note": "</script><!--<script>alert(1)"})
-    context = widgets.Context("en", "", {"online_softmax.py": (TOP / "examples/online_softmax.py").read_text("utf-8")}, tex=lambda formulas: [{"html": ""} for _ in formulas])
-    page = widgets.render("stepper", {"file": "online_softmax.py"}, context)
+    lesson = Numbers(Book(examples={"online_softmax.py": (TOP / "examples/online_softmax.py").read_text("utf-8")}), Place())
+    page = widgets.render("stepper", {"file": "online_softmax.py"}, lesson)
     assert page.count("<script") == page.count("</script") == 1 and "<!--" not in page
-    shown = widgets.run({"file": "x.py"}, widgets.Context("en", '"><script>', {"x.py": "</textarea><script>alert(1)</script>"}))
+    shown = widgets.run({"file": "x.py"}, Numbers(Book(examples={"x.py": "</textarea><script>alert(1)</script>"}), Place(root='"><script>')))
     assert "<script" not in shown and shown.count("</textarea") == 1
 
 

@@ -53,7 +53,7 @@ PROBES = [
     (mutations.Mutation("no-such-file", [("NOWHERE.md", "a", "b")], NODE), "no longer applies"),
     (mutations.Mutation("no-such-check", HARMLESS, "tests/test_placeholders.py::test_of_nothing"), "did not fail but broke"),
     (mutations.Mutation("broken-on-the-way", [("docs/hooks/core/placeholders.py", "import re\n", "import nothing_of_that_name\n")], NODE), "did not fail but broke"),
-    (mutations.Mutation("another-reason", [("docs/hooks/core/placeholders.py", "rsplit(\"::\", 1)[-1]", "rsplit(\"::\", 1)[0]")], NODE, "words that nobody says"), "red for another reason"),
+    (mutations.Mutation("another-reason", [("docs/hooks/core/measured.py", "rsplit(\"::\", 1)[-1]", "rsplit(\"::\", 1)[0]")], NODE, "words that nobody says"), "red for another reason"),
 ]
 
 
@@ -66,7 +66,7 @@ def test_what_is_no_catch_is_told(place):
 
 def test_a_check_that_is_red_by_itself_proves_nothing(place):
     assert mutations.baseline(place, [NODE]) == []
-    with place.edited([("docs/hooks/core/placeholders.py", "rsplit(\"::\", 1)[-1]", "rsplit(\"::\", 1)[0]")]):
+    with place.edited([("docs/hooks/core/measured.py", "rsplit(\"::\", 1)[-1]", "rsplit(\"::\", 1)[0]")]):
         assert "test_kernel_names" in "\n".join(mutations.baseline(place, [NODE]))
     assert mutations.baseline(place, [NODE]) == [], "a mutation was not undone"
 

@@ -3,7 +3,8 @@ import copy
 import re
 
 import pytest
-from core import placeholders, results
+from core import measured, placeholders, results
+from core.book import Book, Place
 from core.errors import PageError
 from support import TOP
 
@@ -21,21 +22,20 @@ RESULT = {
 }
 
 
-class Charts:
-    def line(self, rows, labels, unit):
-        return f"<svg>{len(rows)} {unit} {list(labels)}</svg>"
+@pytest.fixture(autouse=True)
+def sketched(monkeypatch):
+    """Charts that say what they were asked to draw."""
+    monkeypatch.setattr(placeholders.charts, "line", lambda rows, labels, unit: f"<svg>{len(rows)} {unit} {list(labels)}</svg>")
+    monkeypatch.setattr(placeholders.charts, "roofline", lambda rows, labels, values: f"<svg>roof {len(rows)} {list(labels)}</svg>")
 
-    def roofline(self, rows, labels, values):
-        return f"<svg>roof {len(rows)} {list(labels)}</svg>"
 
-
-def page(lang="en", result=RESULT, cards=1):
+def page(lang="en", result=RESULT, cards=1, **more):
     other = copy.deepcopy(result)
     other["values"]["peak_mib"] = 7.0
     other["rows"][0]["naive_mib"] = 999.0
     other["machine"]["gpu"] = "Other"
     results = {("card", "lab"): result, ("other-card", "lab" if cards == 2 else "elsewhere"): other}
-    return placeholders.Page(results, "card", lang, "../../", "https://host/", Charts(), {"plan": "<svg>plan</svg>"}.__getitem__)
+    return placeholders.Page(Book(results=results, drawings={"plan": "<svg>plan</svg>"}, **more), Place(lang, "page.md", "../../", "https://host/", "card"))
 
 
 def text(markdown, lang="en", cards=2):
@@ -173,7 +173,7 @@ def test_mistakes_name_themselves_and_their_line(written, complaint):
     ("softmax", "softmax"),
 ])
 def test_kernel_names(name, short):
-    assert placeholders.short_kernel(name) == short
+    assert measured.short_kernel(name) == short
 
 
 EVIDENCE = {
@@ -186,8 +186,7 @@ EVIDENCE = {
 
 
 def test_evidence_becomes_a_table_with_its_places():
-    one = page()
-    one.evidence = {"vllm": EVIDENCE}
+    one = page(evidence={"vllm": EVIDENCE})
     table = one.expand("{{ evidence.vllm[topic=choose] }}")
     assert "| statement | 0.26.0 | 0.33.0 |" in table and r"x\|y" in table
     assert '<code class="place">a_<wbr>b.py<wbr><span>:3</span></code> | same place |' in table and "changed gone Now C." in table

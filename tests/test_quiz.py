@@ -10,8 +10,10 @@ import decode_attention as decode
 import flash_vs_naive_memory as memory
 import pytest
 import test_claims as claims
-from core import quiz, widgets
+from core import quiz, tex, widgets
+from core.book import Book, Place
 from core.errors import PageError
+from core.measured import Numbers
 from support import LANGUAGES, TOP, violations
 from test_parity import chinese_fault
 
@@ -156,22 +158,23 @@ GOOD = """
 """
 
 
-def context(text=GOOD, lang="en", **more):
+def numbers(text=GOOD, lang="en"):
     pages = {"lesson.md": "# Lesson { #top }\n\n```text\n## Not { #code }\n```\n\n## 1. Here `x` { #here }\n", "index.md": "# Home\n"}
-    return widgets.Context(lang, "../../", {}, 0, lambda formulas: [{"html": f"<math>{tex}</math>"} if "{" not in tex else {"error": "no"} for tex, _ in formulas], page="lesson.md", pages=pages, quizzes={"q": text}, measured=lambda text: "42", **more)
+    result = {"lab": "lab", "stale": False, "machine": {"gpu": "Card"}, "software": {"torch": "2"}, "run": {"started": "2026-11-29"}, "values": {"x": 42}, "rows": []}
+    return Numbers(Book(results={("card", "lab"): result}, pages={lang: pages}, quizzes={"q": text}), Place(lang, "lesson.md", "../../", "", "card"))
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_a_good_file_is_rendered_in_the_page_language(lang):
-    made = widgets.render("quiz", {"name": "q"}, context(lang=lang))
+    made = widgets.render("quiz", {"name": "q"}, numbers(lang=lang))
     assert made.count("<details>") == 2 and made.count(" data-right") == 1 and '<li data-id="b" data-right>' in made
     assert '<a href="#here">1. Here <code>x</code></a>' in made and f'<a href="../../{lang}/lesson/">Lesson</a>' in made
     assert '<span data-slot="S">1</span>' in made and ("这个" in made) == (lang == "zh") and ("This" in made) == (lang == "en")
 
 
 def test_inline_markdown_formulas_links_and_measured_numbers():
-    made = widgets.render("quiz", {"name": "q"}, context(GOOD.replace("en: Which?", 'en: "`a < b` **or** $s_j$ or {{ lab.x }} MiB or [there](index.md) or 1 < 2?"')))
-    assert '<code>a &lt; b</code> <strong>or</strong> <var class="math"><math>s_j</math></var> or 42 or <a href="../../en/">there</a> or 1 &lt; 2?' in made
+    made = widgets.render("quiz", {"name": "q"}, numbers(GOOD.replace("en: Which?", 'en: "`a < b` **or** $s_j$ or {{ lab.x }} or [there](index.md) or 1 < 2?"')))
+    assert '<code>a &lt; b</code> <strong>or</strong> <span class="arithmatex" data-from="docs/quiz/q.yml, question one">\\(s_j\\)</span> or <data class="measured" value="42" title="Card, torch 2, 2026-11-29">42</data> or <a href="../../en/">there</a> or 1 &lt; 2?' in made
 
 
 @pytest.mark.parametrize("old, new, complaint", [
@@ -197,7 +200,6 @@ def test_inline_markdown_formulas_links_and_measured_numbers():
     ("lesson.md#here", "lesson.md#code", "question one: the link lesson.md#code leads to no heading"),
     ("lesson.md#here", "lessons.md#here", "question one: the link lessons.md#here leads to no page"),
     ("en: No., zh", "en: 'No, [see](lesson.md#gone).', zh", "question one: the link lesson.md#gone"),
-    ("en: No., zh", "en: 'No: $\\frac{1$.', zh", "question one: formula"),
     ('answer: "2"', 'answers: "2"', "question two: its example lacks answer"),
     ("{S: 1, ", "{", "question two: its example lacks S"),
     ("en: How many at {S}?", "en: How many?", "different numbers in braces"),
@@ -209,8 +211,17 @@ def test_inline_markdown_formulas_links_and_measured_numbers():
 def test_a_malformed_question_is_refused_with_its_file_and_id(old, new, complaint):
     assert old in GOOD
     with pytest.raises(PageError, match=complaint) as error:
-        widgets.render("quiz", {"name": "q"}, context(GOOD.replace(old, new, 1)))
+        widgets.render("quiz", {"name": "q"}, numbers(GOOD.replace(old, new, 1)))
     assert "docs/quiz/q.yml" in str(error.value)
+
+
+def test_a_formula_that_fails_names_its_question():
+    content = widgets.render("quiz", {"name": "q"}, numbers(GOOD.replace("en: Which?", "en: 'Which $\\frac{1$?'")))
+    formulas = tex.find(content)
+    assert formulas == [("\\frac{1", False)]
+    with pytest.raises(PageError, match=r"^docs/quiz/q.yml, question one: formula '\\frac\{1': no$") as error:
+        tex.place(content, formulas, [{"error": "no"}], "\\frac{1")
+    assert error.value.line is None, "no line of the page"
 
 
 def test_the_build_refuses_it_too_and_serve_watches_the_file(tree):

@@ -5,7 +5,9 @@ import time
 
 import pytest
 from core import widgets
+from core.book import Book, Place
 from core.errors import PageError
+from core.measured import Numbers
 from support import LANGUAGES, TOP, violations
 
 SOURCE = (TOP / "examples/online_softmax.py").read_text("utf-8")
@@ -332,12 +334,12 @@ def test_first_output_comes_nearly_as_soon_as_on_a_bare_page(chromium, served):
 
 
 def test_mistakes_on_a_page_are_named():
-    context = widgets.Context("en", "../../", {"a.py": "x = 1\n", "crlf.py": "x = 1\r\n"})
+    numbers = Numbers(Book(examples={"a.py": "x = 1\n", "crlf.py": "x = 1\r\n"}), Place(root="../../"))
     for name, options, complaint in [
         ("walk", {}, "there is no widget 'walk'"), ("run", {}, "{{ widget.run[file=…] }}"), ("run", {"file": "a.py", "lines": 3}, "{{ widget.run[file=…] }}"),
         ("run", {"file": "b.py"}, "no examples/b.py"), ("run", {"file": "crlf.py"}, "LF line ends"),
     ]:
         with pytest.raises(PageError) as error:
-            widgets.render(name, options, context)
+            widgets.render(name, options, numbers)
         assert complaint in str(error.value)
-    assert 'data-file="a.py"' in widgets.render("run", {"file": "a.py"}, context)
+    assert 'data-file="a.py"' in widgets.render("run", {"file": "a.py"}, numbers)

@@ -5,8 +5,10 @@ import types
 
 import online_softmax as lesson
 import pytest
-from core import online_trace, widgets
+from core import online_trace, tex, widgets
+from core.book import Book, Place
 from core.errors import PageError
+from core.measured import Numbers
 from support import LANGUAGES, TOP, violations
 
 SOURCE = (TOP / "examples/online_softmax.py").read_text("utf-8")
@@ -57,12 +59,12 @@ def test_a_readers_scores_are_taken_exactly():
             online_trace.problem(lesson, wrong)
 
 
-def context(text=SOURCE, tex=lambda formulas: [{"html": "<math></math>"} for _ in formulas]):
-    return widgets.Context("en", "../../", {"online_softmax.py": text}, 0, tex)
+def numbers(text=SOURCE):
+    return Numbers(Book(examples={"online_softmax.py": text}), Place(root="../../"))
 
 
 def test_each_line_of_code_is_found_in_the_file():
-    page = widgets.render("stepper", {"file": "online_softmax.py"}, context())
+    page = widgets.render("stepper", {"file": "online_softmax.py"}, numbers())
     lines = SOURCE.splitlines()
     shown = re.findall(r'<span class="line">(\d+)</span>([^<]*)</code>', page)
     assert len(shown) == len(widgets.STEPS)
@@ -78,15 +80,21 @@ def test_each_line_of_code_is_found_in_the_file():
 ])
 def test_a_changed_file_is_walked_anew_or_refused(old, new, complaint):
     assert old in SOURCE
-    changed = context(SOURCE.replace(old, new))
+    changed = numbers(SOURCE.replace(old, new))
     if complaint is None:
-        assert widgets.render("stepper", {"file": "online_softmax.py"}, changed) != widgets.render("stepper", {"file": "online_softmax.py"}, context())
+        assert widgets.render("stepper", {"file": "online_softmax.py"}, changed) != widgets.render("stepper", {"file": "online_softmax.py"}, numbers())
         return
     with pytest.raises(PageError) as error:
         widgets.render("stepper", {"file": "online_softmax.py"}, changed)
     assert complaint in str(error.value)
-    with pytest.raises(PageError, match="formula"):
-        widgets.render("stepper", {"file": "online_softmax.py"}, context(tex=lambda formulas: [{"error": "no"}] * len(formulas)))
+
+
+def test_a_formula_of_the_stepper_that_fails_says_where_it_stands():
+    content = widgets.render("stepper", {"file": "online_softmax.py"}, numbers())
+    formulas = tex.find(content)
+    assert [formula for formula, _ in formulas] == [formula for _, formula, _ in widgets.STEPS]
+    with pytest.raises(PageError, match="widgets.py, STEPS: formula"):
+        tex.place(content, formulas, [{"error": "no"}] * len(formulas), "")
 
 
 # The page.

@@ -34,7 +34,8 @@ def test_the_central_formulas_are_those_written_here(name):
 
 
 def put(content, markdown=""):
-    return tex.render(content, lambda found: [{"error": "no such macro"} if "nothing" in formula else {"html": f"[{formula}]"} for formula, _ in found], markdown)
+    formulas = tex.find(content)
+    return tex.place(content, formulas, [{"error": "no such macro"} if "nothing" in formula else {"html": f"[{formula}]"} for formula, _ in formulas], markdown)
 
 
 def test_a_formula_reaches_the_renderer_as_it_was_written():

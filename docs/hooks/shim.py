@@ -1,12 +1,14 @@
 """The only code that knows MkDocs: hands pages to the small pure modules in core/, and builds both languages into one site.
 
-MkDocs loads a hook once per process, so an edited core is imported afresh at each build (on_config); what must outlive a build,
-Node's process and its answers, is kept here.
+MkDocs loads a hook once per process, so an edited core is imported afresh at each build (on_config), and then reads the Book that all
+pages of that build are made from. What must outlive a build, Node's process and its answers, is kept here.
 """
 import hashlib
+import importlib
 import json
 import os
 import pathlib
+import pkgutil
 import re
 import shutil
 import subprocess
@@ -19,91 +21,74 @@ from mkdocs.exceptions import PluginError
 from mkdocs.plugins import get_plugin_logger
 from mkdocs.structure.files import File
 from mkdocs.structure.toc import get_toc
-from mkdocs.utils import get_relative_url, meta
+from mkdocs.utils import get_relative_url
 
 log = get_plugin_logger("lesson")
 HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parents[1]
 EXAMPLES = TOP / "examples"
 EVIDENCE = TOP / "docs" / "evidence"
-QUIZ = TOP / "docs" / "quiz"
 KATEX = TOP / "node_modules" / "katex"
 PYODIDE = TOP / "node_modules" / "pyodide"
 CACHE = TOP / ".cache" / "snippets"
 
 _formulas = {}
 _node = None
-state = {}
+command = "build"
+core = book = None   # of the build that runs
 
 
 def on_startup(command, dirty):
-    state["command"] = command
+    globals()["command"] = command
     os.environ.setdefault("SOURCE_DATE_EPOCH", _commit_date())
 
 
 def on_config(config):
-    if config.extra["lang"] == "root" or "core" not in state:   # once in a build: the languages follow the root
-        state["examples"] = _examples(_fresh_core())
-        _write_snippets(state["core"])
-        state.pop("results", None)
-    core = state["core"]
+    global core, book
+    if config.extra["lang"] == "root" or core is None:   # once in a build: the languages follow the root
+        core = _fresh_core()
+        try:
+            book = core.book.read(TOP)
+        except core.errors.PageError as error:
+            raise PluginError(str(error)) from None
+        _write_snippets()
     config.mdx_configs.setdefault("pymdownx.snippets", {})["base_path"] = [str(CACHE)]
     config.extra["issues"] = config.extra.get("issues") or (config.extra.get("repo", "") and config.extra["repo"].rstrip("/") + "/issues/new")
-    if config.extra["lang"] != "root" and "results" not in state:
-        try:
-            state["results"] = core["results"].load(EXAMPLES / "results", EXAMPLES)
-            state["evidence"] = {path.stem: core["evidence"].load(path) for path in EVIDENCE.glob("*.json")}
-        except core["errors"].PageError as error:
-            raise PluginError(str(error)) from None
     return config
 
 
 def on_files(files, config):
     if config.extra["lang"] != "root":
         return files
-    shared = {path.relative_to(TOP).as_posix(): path for path in _served()}
-    for name, text in state["examples"].items():
-        files.append(File.generated(config, f"examples/{name}", content=text.encode("utf-8")))
+    generated = {f"examples/{name}": text for name, text in book.examples.items()}
+    generated["downloads/flash-attention-examples.zip"] = core.archive.pack(core.archive.examples(EXAMPLES, book.examples, TOP / "LICENSE"), "flash-attention-examples")
+    generated["assets/katex/katex.min.css"] = _woff2_only((KATEX / "dist" / "katex.min.css").read_text("utf-8"))
+    generated["assets/pyodide/pyodide-lock.json"] = _no_packages((PYODIDE / "pyodide-lock.json").read_text("utf-8"))
+    shared = {path.relative_to(TOP).as_posix(): path for path in [*sorted(EXAMPLES.glob("outputs/*.txt")), *sorted(EXAMPLES.glob("results/*/*.json"))]}
     shared |= {f"evidence/{path.name}": path for path in EVIDENCE.glob("*.json")}
-    archive = state["core"]["archive"]
-    files.append(File.generated(config, "downloads/flash-attention-examples.zip", content=archive.pack(archive.examples(EXAMPLES, state["examples"], TOP / "LICENSE"), "flash-attention-examples")))
     if config.extra["offline"]:
         shared["downloads/flash-attention-offline.zip"] = _offline(config)
-    shared |= {f"assets/katex/{name}": KATEX / "dist" / name for name in ["katex.min.css"]}
     shared |= {f"assets/katex/fonts/{path.name}": path for path in sorted((KATEX / "dist" / "fonts").glob("*.woff2"))}
     shared["assets/py/online_trace.py"] = HERE / "core" / "online_trace.py"   # the page runs it on a reader's scores
     shared |= {f"assets/pyodide/{name}": PYODIDE / name for name in ["pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip"]}
-    files.append(File.generated(config, "assets/pyodide/pyodide-lock.json", content=_no_packages((PYODIDE / "pyodide-lock.json").read_text("utf-8"))))
+    for uri, content in generated.items():
+        files.append(File.generated(config, uri, content=content))
     for uri, path in shared.items():
-        if uri.endswith("katex.min.css"):
-            files.append(File.generated(config, uri, content=_woff2_only(path.read_text("utf-8"))))
-        else:
-            files.append(File.generated(config, uri, abs_src_path=str(path)))
+        files.append(File.generated(config, uri, abs_src_path=str(path)))
     return files
 
 
 def on_page_markdown(markdown, page, config, files):
-    if config.extra["lang"] == "root":
+    lang = config.extra["lang"]
+    if lang == "root":
         return markdown
-    core, lang = state["core"], config.extra["lang"]
     if page.file.src_uri.endswith(".ipynb"):
         return _read_notebook(markdown, page, lang)
-    drawings = {path.stem: path for path in (TOP / "docs/theme/drawings").glob("*.svg")}
-    page.lesson = core["placeholders"].Page(
-        state["results"], config.extra["gpu"], lang, _root(page), _site_root(config) or "ADDRESS-OF-THIS-SITE/", core["charts"],
-        lambda name: core["drawings"].localise(drawings[name].read_text("utf-8"), lang),
-        state["evidence"],
-        core["widgets"].Context(
-            lang, _root(page), state["examples"],
-            sum((PYODIDE / name).stat().st_size for name in ("pyodide.asm.wasm", "python_stdlib.zip")), _render,
-            {"results": state["results"], "short_kernel": core["placeholders"].short_kernel},
-            page.file.src_uri, {path.name: path.read_text("utf-8") for path in (TOP / "docs" / lang).glob("*.md")}, {path.stem: path.read_text("utf-8") for path in QUIZ.glob("*.yml")},
-        ),
-    )
+    page.draft = core.placeholders.Page(book, _place(page, config))
     page.first_line = _first_line(page.file.abs_src_path, markdown)
     try:
-        page.source = page.lesson.expand(markdown, page.first_line)
-    except core["errors"].PageError as error:
+        page.source = page.draft.expand(markdown, page.first_line)
+    except core.errors.PageError as error:
         raise _located(error, page) from None
     return page.source
 
@@ -111,23 +96,18 @@ def on_page_markdown(markdown, page, config, files):
 def on_page_content(content, page, config, files):
     if config.extra["lang"] == "root":
         return content
-    core = state["core"]
     if notebook := getattr(page, "notebook", None):
         content = _shape_notebook(content, notebook, page, config)
-    glossary = files.get_file_from_path("glossary.md")
-    if glossary and page.file is not glossary:
-        content = core["glossary"].link(content, *_glossary(config), address=get_relative_url(glossary.url, page.url))
+    place, draft, glossary = _place(page, config), getattr(page, "draft", None), files.get_file_from_path("glossary.md")
+    content = core.page.body(content, draft, book, place, get_relative_url(glossary.url, page.url) if glossary and page.file is not glossary else None)
     try:
-        content = core["tex"].render(content, _render, page.source)
-    except core["errors"].PageError as error:
+        formulas = core.tex.find(content)
+        content = core.tex.place(content, formulas, _render(formulas), page.source)
+    except core.errors.PageError as error:
         if error.line:
             error.line += page.first_line - 1
         raise _located(error, page) from None
-    if notebook:
-        return core["html"].tidy(content, config.extra["lang"])
-    content = core["html"].link_files(content, set(state["examples"]), _root(page))
-    content = core["html"].explain_exempt(content, config.extra["lang"])
-    return core["html"].tidy(page.lesson.place_figures(content), config.extra["lang"])
+    return core.page.finish(content, draft, book, place)
 
 
 def on_page_context(context, page, config, nav):
@@ -142,20 +122,19 @@ def on_page_context(context, page, config, nav):
         context["offline_mib"] = round(_offline(config).stat().st_size / 2**20)
     context["has_math"] = 'class="math"' in (page.content or "")
     notebook = getattr(page, "notebook", None)
-    context["stale"] = [{"lab": page.file.name}] if notebook and _stale(notebook, page) else [result for result in getattr(getattr(page, "lesson", None), "used", []) if result["stale"]]
+    context["stale"] = [{"lab": page.file.name}] if notebook and _stale(notebook, page) else [result for result in page.draft.numbers.used if result["stale"]] if hasattr(page, "draft") else []
     return context
 
 
 def on_post_page(output, page, config):
-    core = state["core"]
     try:
-        core["policy"].refuse(page.content or "", pathlib.Path(page.file.abs_src_path).read_text("utf-8-sig"))
+        core.policy.refuse(page.content or "", pathlib.Path(page.file.abs_src_path).read_text("utf-8-sig"))
         if getattr(page, "notebook", None):
-            output = core["notebooks"].place(output, page.blocks)
+            output = core.notebooks.place(output, page.blocks)
         if config.extra["lang"] != "root":
-            output = core["parts"].divide(core["html"].code(core["html"].controls(output, config.extra["lang"]), config.extra["lang"]))
+            output = core.page.dress(output, config.extra["lang"])
         return _with_policy(output)
-    except core["errors"].PageError as error:
+    except core.errors.PageError as error:
         raise _located(error, page) from None
 
 
@@ -167,8 +146,8 @@ def on_env(env, config, files):
     for path in sorted((TOP / "docs/theme").rglob("*.html")):
         text = path.read_text("utf-8")
         try:
-            state["core"]["policy"].refuse(text, text)
-        except state["core"]["errors"].PageError as error:
+            core.policy.refuse(text, text)
+        except core.errors.PageError as error:
             raise PluginError(f"{path.relative_to(TOP).as_posix()}{f':{error.line}' if error.line else ''}: {error}") from None
     env.globals["site_root"] = _site_root(config)
     env.filters["path_of"] = lambda url: urlsplit(url).path or "/"
@@ -184,29 +163,29 @@ def on_post_build(config):
             str(TOP / f"mkdocs.{lang}.yml"), strict=config.strict, site_dir=str(pathlib.Path(config.site_dir) / lang),
             site_url=f"{config.site_url.rstrip('/')}/{lang}/" if config.site_url else "",
         )
-        child.plugins.run_event("startup", command=state.get("command", "build"), dirty=False)
+        child.plugins.run_event("startup", command=command, dirty=False)
         build(child)
 
 
 def _read_notebook(text, page, lang):
     """A notebook's JSON, which takes the place of Markdown; its errors are the page's."""
     try:
-        page.notebook = state["core"]["notebooks"].read(text)
-    except state["core"]["errors"].PageError as error:
+        page.notebook = core.notebooks.read(text)
+    except core.errors.PageError as error:
         raise _located(error, page) from None
     page.source, page.first_line = text, 1
-    page.meta["description"] = state["core"]["notebooks"].description(page.notebook, lang)
+    page.meta["description"] = core.notebooks.description(page.notebook, lang)
     return text
 
 
 def _shape_notebook(content, notebook, page, config):
     """What mkdocs-jupyter rendered, in the site's elements, with a table of contents whose links hit."""
-    lang, core = config.extra["lang"], state["core"]["notebooks"]
+    lang = config.extra["lang"]
     try:
-        content, page.blocks, headings = core.shape(content, notebook, lang, core.links(page.file.name, lang, _root(page), config.extra["gpu"], config.extra["repo"]))
-    except state["core"]["errors"].PageError as error:
+        content, page.blocks, headings = core.notebooks.shape(content, notebook, lang, core.notebooks.links(page.file.name, lang, _root(page), config.extra["gpu"], config.extra["repo"]))
+    except core.errors.PageError as error:
         raise _located(error, page) from None
-    page.toc = get_toc(core.toc(headings))
+    page.toc = get_toc(core.notebooks.toc(headings))
     return content
 
 
@@ -229,40 +208,26 @@ def _commit_date():
 
 def _with_policy(page):
     """Not while serving: MkDocs then adds an inline script of its own that reloads the page."""
-    return page if state.get("command") == "serve" else state["core"]["policy"].put(page)
+    return page if command == "serve" else core.policy.put(page)
 
 
 def _fresh_core():
     """Import core/ again, so that an edit shows in the next build; no .pyc, whose time stamp could hide an edit."""
     sys.dont_write_bytecode = True
-    for folder in (str(TOP / "tools"), str(HERE)):
+    for folder in (str(TOP / "tools"), str(HERE)):   # core/book.py bundles with tools/bundle.py, which reads examples/kit
         if folder not in sys.path:
             sys.path.insert(0, folder)
     for name in [name for name in sys.modules if name.split(".")[0] in ("core", "bundle", "kit")]:
         del sys.modules[name]
-    import importlib
-
-    state["core"] = {name: importlib.import_module(f"core.{name}") for name in ["errors", "archive", "exercises", "sections", "results", "evidence", "widgets", "placeholders", "tex", "charts", "drawings", "glossary", "html", "parts", "policy", "notebooks", "search"]}
-    return state["core"]
-
-
-def _examples(core):
-    """{name below examples/: text} of the Python files that the site serves."""
-    import bundle
-
-    folder = EXAMPLES / "exercises"
-    try:
-        files = bundle.published(EXAMPLES)
-    except bundle.BundleError as error:
-        raise PluginError(f"examples: {error}") from None
-    return files | core["exercises"].served(folder, core["exercises"].words(folder))
+    package = importlib.import_module("core")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"core.{module.name}")
+    return package
 
 
-def _write_snippets(core):
+def _write_snippets():
     """Copies of the examples with section markers, and of the captured outputs, where pymdownx.snippets finds them."""
-    wanted = {name: core["sections"].mark(text.replace("\r\n", "\n")) for name, text in state["examples"].items()}
-    for path in (EXAMPLES / "outputs").glob("*.txt"):
-        wanted[f"outputs/{path.name}"] = path.read_text("utf-8")
+    wanted = core.book.snippets(book)
     for path in [p for p in CACHE.rglob("*") if p.is_file()] if CACHE.is_dir() else []:
         if path.relative_to(CACHE).as_posix() not in wanted:
             path.unlink()
@@ -278,8 +243,8 @@ def _add_synonyms(page, config):
     index = next((plugin.search_index for plugin in config.plugins.values() if hasattr(plugin, "search_index")), None)
     if index is not None and "synonyms" in page.meta:
         try:
-            state["core"]["search"].add_synonyms(index.entries, page.meta["synonyms"], page.url, page.toc.items[0].id)
-        except state["core"]["errors"].PageError as error:
+            core.search.add_synonyms(index.entries, page.meta["synonyms"], page.url, page.toc.items[0].id)
+        except core.errors.PageError as error:
             raise _located(error, page) from None
 
 
@@ -289,10 +254,6 @@ def _offline(config):
     if not path.is_file():
         raise PluginError(f"OFFLINE names {config.extra['offline']}, and there is no such file. Make it first: `make offline`.")
     return path
-
-
-def _served():
-    return [*sorted(EXAMPLES.glob("outputs/*.txt")), *sorted(EXAMPLES.glob("results/*/*.json"))]
 
 
 def _woff2_only(css):
@@ -305,17 +266,8 @@ def _no_packages(lock):
     return json.dumps({**lock, "packages": {}})
 
 
-def _glossary(config):
-    """The entries of this language's glossary and what finds their words, read once in a build."""
-    if state.get("glossary", (None,))[0] is not config:
-        path = pathlib.Path(config.docs_dir) / "glossary.md"
-        markdown, front = meta.get_data(path.read_text("utf-8-sig"))
-        try:
-            entries = state["core"]["glossary"].entries(markdown, front.get("words", {}))
-        except state["core"]["errors"].PageError as error:
-            raise PluginError(f"{path.relative_to(TOP).as_posix()}: {error}") from None
-        state["glossary"] = config, (entries, state["core"]["glossary"].pattern([word for entry in entries for word in entry.words]))
-    return state["glossary"][1]
+def _place(page, config):
+    return core.book.Place(config.extra["lang"], page.file.src_uri, _root(page), _site_root(config) or "ADDRESS-OF-THIS-SITE/", config.extra["gpu"])
 
 
 def _root(page, lang=None):

@@ -5,6 +5,7 @@ Pure. A number of a card stands here and nowhere else; what a lab measured comes
 import types
 
 from .errors import PageError
+from .measured import short_kernel
 
 # GB/s and TFLOP/s (10^9, 10^12) of dense bf16 products that accumulate in fp32; gib: a data sheet's GB taken as GiB.
 CARDS = [
@@ -76,7 +77,7 @@ def cards(results, lang):
     return found
 
 
-def measured(results, short_kernel):
+def measured(results):
     """What the labs measured, by card and shape: {slug: {gpu, runs, kernels, memory, time, traffic, decode}}.
 
     A shape is the text "B,heads,kv_heads,S,d,dtype,causal"; a kernel is its place in `kernels`. memory: [bytes, kernel] or null

@@ -29,6 +29,19 @@ class Entry:
     short: str
 
 
+@dataclass(frozen=True)
+class Glossary:
+    """The entries of one language, and what finds their words."""
+
+    entries: tuple
+    finder: re.Pattern
+
+    @classmethod
+    def of(cls, markdown, words):
+        made = entries(markdown, words)
+        return cls(tuple(made), pattern([word for entry in made for word in entry.words]))
+
+
 def entries(markdown, words):
     """The entries of a glossary page. words: {id: "word; word"} of its front matter. Raises PageError for an id without entry, or a word of two."""
     made, seen = [], {}

@@ -24,6 +24,7 @@ import re
 import markdown
 import yaml
 
+from . import tex
 from .errors import PageError
 
 LANGUAGES = ("en", "zh")
@@ -144,27 +145,27 @@ def _check_number(question):
         raise PageError(f"its example lacks {', '.join(sorted(missing))}.")
 
 
-def render(name, context):
-    """HTML of the quiz, each question a collapsible with its answer; a heading of the site says where each is proven."""
-    if name not in context.quizzes:
+def render(name, numbers):
+    """HTML of the quiz, each question a collapsible with its answer; a heading of the site says where each is proven. numbers: measured.Numbers of the page."""
+    if name not in numbers.book.quizzes:
         raise PageError(f"there is no docs/quiz/{name}.yml.")
     made = []
-    for question in load(name, context.quizzes[name]):
+    for question in load(name, numbers.book.quizzes[name]):
         try:
-            made.append(_question(question, context))
+            made.append(_question(question, f"docs/quiz/{name}.yml, question {question['id']}", numbers))
         except PageError as error:
             raise PageError(f"docs/quiz/{name}.yml, question {question['id']}: {error}") from None
     return f'<ol class="questions">{"".join(made)}</ol>'
 
 
-def _question(question, context):
-    lang, words = context.lang, WORDS[context.lang]
-    address, title = _target(question["see"], context)
+def _question(question, where, numbers):
+    lang, words = numbers.place.lang, WORDS[numbers.place.lang]
+    address, title = _target(question["see"], where, numbers)
     see = f'<p class="see">{words["see"]}{words["space"]}<a href="{address}">{title}</a></p>'
     example = question["number"]["example"] if "number" in question else {}
 
     def text(part):
-        return _inline(part[lang], example, context)
+        return _inline(part[lang], example, where, numbers)
 
     if "choices" in question:
         attributes = ""
@@ -181,18 +182,19 @@ def _question(question, context):
     return f'<li data-id="{question["id"]}"{attributes}><details><summary>{text(question)}</summary>{body}{see}</details></li>'
 
 
-def _target(link, context):
+def _target(link, where, numbers):
     """(address, heading) of `page.md#anchor`. Raises PageError where the page or the heading is not there."""
     name, _, anchor = link.partition("#")
-    if name not in context.pages:
-        raise PageError(f"the link {link} leads to no page of docs/{context.lang}.")
-    text = re.sub(r"(?ms)^\s*(`{3,})[^\n]*\n.*?^\s*\1\s*$", "", context.pages[name])
+    place, pages = numbers.place, numbers.book.pages[numbers.place.lang]
+    if name not in pages:
+        raise PageError(f"the link {link} leads to no page of docs/{place.lang}.")
+    text = re.sub(r"(?ms)^\s*(`{3,})[^\n]*\n.*?^\s*\1\s*$", "", pages[name])
     heading = re.search(rf"^#{{1,6}} +(.+?) *\{{ *#{re.escape(anchor)} *\}}" if anchor else r"^# +(.+?) *(?:\{.*\})?$", text, re.M)
     if not heading:
-        raise PageError(f"the link {link} leads to no heading of docs/{context.lang}/{name}.")
+        raise PageError(f"the link {link} leads to no heading of docs/{place.lang}/{name}.")
     page = name.removesuffix(".md")
-    address = "" if name == context.page and anchor else f"{context.root}{context.lang}/{'' if page == 'index' else page + '/'}"
-    return address + (f"#{anchor}" if anchor else ""), _inline(heading[1], {}, context)
+    address = "" if name == place.page and anchor else f"{place.root}{place.lang}/{'' if page == 'index' else page + '/'}"
+    return address + (f"#{anchor}" if anchor else ""), _inline(heading[1], {}, where, numbers)
 
 
 def _markdown():
@@ -203,7 +205,7 @@ def _markdown():
     return reader
 
 
-def _inline(text, example, context):
+def _inline(text, example, where, numbers):
     """HTML of inline Markdown with links, formulas, measured numbers and slots."""
     kept = []
 
@@ -211,17 +213,11 @@ def _inline(text, example, context):
         kept.append(made)
         return f"\ue000{len(kept) - 1}\ue001"
 
-    def formula(match):
-        answer, = context.tex([(match[1], False)])
-        if "error" in answer:
-            raise PageError(f"formula '{match[1]}': {answer['error']}")
-        return keep(f'<var class="math">{answer["html"]}</var>')
-
     text = re.sub(r"`[^`]+`", lambda m: keep(f"<code>{html.escape(m[0][1:-1], quote=False)}</code>"), text)
-    text = re.sub(r"\{\{.*?\}\}(?: [A-Za-z]+)?", lambda m: keep(context.measured(m[0])), text)
-    text = re.sub(r"\$([^$\n]+)\$", formula, text)
+    text = re.sub(r"\{\{.*?\}\}(?: [A-Za-z]+)?", lambda m: keep(numbers.fill(m[0])), text)
+    text = re.sub(r"\$([^$\n]+)\$", lambda m: keep(tex.mark(m[1], where)), text)
     text = SLOT.sub(lambda m: keep(f'<span data-slot="{m[1]}">{html.escape(str(example[m[1]]))}</span>') if m[1] in example else m[0], text)
-    text = re.sub(r"\]\(([\w-]+\.md(?:#[\w-]+)?)\)", lambda m: f"]({_target(m[1], context)[0]})", text)
+    text = re.sub(r"\]\(([\w-]+\.md(?:#[\w-]+)?)\)", lambda m: f"]({_target(m[1], where, numbers)[0]})", text)
     made = _markdown().convert(text.strip())
     if not re.fullmatch(r"<p>.*</p>", made, re.S) or made.count("<p>") != 1:
         raise PageError(f"a text must be one paragraph: {text.strip()[:60]}…")

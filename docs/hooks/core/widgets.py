@@ -1,48 +1,20 @@
 """What readers use in the page: `{{ widget.name[option=value] }}` on a line of its own becomes the HTML that docs/theme/js/<name>.js brings to life.
 
-Pure: a renderer is a function (options, context) → HTML that teaches without scripts too. Add one to RENDERERS.
+Pure: a renderer is a function (options, numbers) → HTML that teaches without scripts too; `numbers` are the page's (measured.Numbers), with its
+place and the book of the build. Add one to RENDERERS.
 """
 import html
 import json
 import re
 import types
-from dataclasses import dataclass, field
 
-from . import calculator as numbers
-from . import online_trace
+from . import calculator as shapes
+from . import online_trace, tex
 from . import quiz as quizzes
 from .errors import PageError
 
 
-@dataclass
-class Context:
-    """What a renderer may use.
-
-    lang      "en" or "zh"
-    root      relative address of the site's root from this page, e.g. "../../"
-    examples  {name: text} of the served example files
-    python    bytes that the first run of Python fetches, as they lie on disk
-    tex       function (list of (tex, display)) → list of {"html": …} or {"error": …}
-    extra     whatever a single widget needs more: "results" as results.load gives them, "short_kernel" as in placeholders.py
-    page      name of this page, e.g. "lesson.md"
-    pages     {name: Markdown} of this language's pages, where links lead
-    quizzes   {name: text} of docs/quiz/*.yml
-    measured  function (text) → the text with its placeholders of measured numbers filled in
-    """
-
-    lang: str
-    root: str
-    examples: dict
-    python: int = 0
-    tex: object = None
-    extra: dict = field(default_factory=dict)
-    page: str = ""
-    pages: dict = field(default_factory=dict)
-    quizzes: dict = field(default_factory=dict)
-    measured: object = None
-
-
-def render(name, options, context):
+def render(name, options, numbers):
     """HTML of the widget. Raises PageError for an unknown name or option, or a missing one."""
     if name not in RENDERERS:
         raise PageError(f"there is no widget '{name}'. Widgets: {', '.join(sorted(RENDERERS))}.")
@@ -50,33 +22,33 @@ def render(name, options, context):
     if set(options) != set(wanted):
         form = f"[{', '.join(f'{option}=…' for option in wanted)}]" if wanted else ""
         raise PageError(f"widget.{name} is written {{{{ widget.{name}{form} }}}}.")
-    return renderer(options, context)
+    return renderer(options, numbers)
 
 
-def start(name, context, /, **data):
+def start(name, numbers, /, **data):
     """The opening tag of a widget that runs Python: docs/theme/js/python.js reads `data-root` and `data-bytes`."""
-    attributes = {"widget": name, "root": context.root, "bytes": context.python, **data}
+    attributes = {"widget": name, "root": numbers.place.root, "bytes": numbers.book.python, **data}
     written = "".join(f' data-{key}="{html.escape(str(value), quote=True)}"' for key, value in attributes.items())
     return f'<div class="widget widget-{name}"{written} data-search-exclude>'
 
 
-def example(name, context):
+def example(name, numbers):
     """Text of an example file. Raises PageError where there is none, or where a browser would change its bytes."""
-    if name not in context.examples:
+    if name not in numbers.book.examples:
         raise PageError(f"there is no examples/{name}.")
-    text = context.examples[name]
+    text = numbers.book.examples[name]
     if "\r" in text or text.startswith("\n"):
         raise PageError(f"examples/{name} must have LF line ends and no empty first line: a browser would change them.")
     return text
 
 
-def run(options, context):
+def run(options, numbers):
     """The file in an editor; without scripts its text stands there to be read."""
     name = options["file"]
-    text = example(name, context)
-    label = {"en": f"Source of {name}", "zh": f"{name} 的源代码"}[context.lang]
+    text = example(name, numbers)
+    label = {"en": f"Source of {name}", "zh": f"{name} 的源代码"}[numbers.place.lang]
     return (
-        start("run", context, file=name)
+        start("run", numbers, file=name)
         + f'<div class="editor"><textarea readonly spellcheck="false" autocapitalize="off" autocomplete="off" wrap="off" rows="16" aria-label="{label}">{html.escape(text)}</textarea></div></div>'
     )
 
@@ -98,25 +70,22 @@ STEPPER = {
 }
 
 
-def stepper(options, context):
+def stepper(options, numbers):
     """Online softmax step by step. The values come from running the file; without scripts one walk stands there as a table."""
-    name, words = options["file"], STEPPER[context.lang]
+    name, words = options["file"], STEPPER[numbers.place.lang]
     lesson = types.ModuleType("example")
-    exec(compile(example(name, context), name, "exec"), lesson.__dict__)
+    exec(compile(example(name, numbers), name, "exec"), lesson.__dict__)
     try:
         data = online_trace.example(lesson)
     except AssertionError as error:
         raise PageError(f"examples/{name}: {error}.") from None
     except AttributeError as error:
         raise PageError(f"the stepper runs examples/{name}, where '{error.name}' could not be located.") from None
-    formulas = context.tex([(tex, False) for _, tex, _ in STEPS])
     rows = []
-    for (step, tex, code), answer in zip(STEPS, formulas):
-        if "error" in answer:
-            raise PageError(f"formula '{tex}': {answer['error']}")
-        line = code_line(name, context, code, step)
+    for step, formula, code in STEPS:
+        line = code_line(name, numbers, code, step)
         rows.append(
-            f'<li data-step="{step}"><var class="math" data-search-exclude>{answer["html"]}</var> '
+            f'<li data-step="{step}">{tex.mark(formula, "docs/hooks/core/widgets.py, STEPS")} '
             f'<code><span class="line">{line[0]}</span>{html.escape(line[1], quote=False)}</code></li>'
         )
     shown = next(walk for walk in data["reversed"]["walks"] if walk["block"] == 2)
@@ -126,18 +95,18 @@ def stepper(options, context):
     )
     text = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     return (
-        start("stepper", context, file=name)
+        start("stepper", numbers, file=name)
         + f'<ol class="steps">{"".join(rows)}</ol>'
         + f'<table class="walk"><caption>{words["walk"]}</caption><thead><tr><th>{words["tile"]}</th><th>{words["scores"]}</th><th>m</th><th>α</th><th>ℓ</th></tr></thead><tbody>{table}</tbody></table>'
         + f'<script type="application/json">{text}</script></div>'
     )
 
 
-def code_line(name, context, beginning, step):
+def code_line(name, numbers, beginning, step):
     """(number, text) of the file's one line that begins so; two functions end with the same line, the stream's is the last that returns."""
-    lines = [(n, line.strip()) for n, line in enumerate(context.examples[name].split("\n"), 1) if line.strip().startswith(beginning)]
+    lines = [(n, line.strip()) for n, line in enumerate(numbers.book.examples[name].split("\n"), 1) if line.strip().startswith(beginning)]
     if step == "end":
-        start_of = next((n for n, line in enumerate(context.examples[name].split("\n"), 1) if line.startswith("def online_attention")), 0)
+        start_of = next((n for n, line in enumerate(numbers.book.examples[name].split("\n"), 1) if line.startswith("def online_attention")), 0)
         lines = [found for found in lines if found[0] > start_of][:1]
     if len(lines) != 1:
         raise PageError(f"examples/{name} has {len(lines)} lines that begin with '{beginning}': the stepper needs one (docs/hooks/core/widgets.py).")
@@ -151,27 +120,27 @@ EXERCISE = {
 }
 
 
-def exercise(options, context):
+def exercise(options, numbers):
     """The skeleton in an editor, checked by its grader; without scripts both files are there to take, and the command."""
-    name, words = options["name"], EXERCISE[context.lang]
-    text = example(f"exercises/{name}_skeleton.py", context)
-    example(f"exercises/grade_{name}.py", context)
+    name, words = options["name"], EXERCISE[numbers.place.lang]
+    text = example(f"exercises/{name}_skeleton.py", numbers)
+    example(f"exercises/grade_{name}.py", numbers)
     files = words["files"].format(
-        skeleton=f'<a href="{context.root}examples/exercises/{name}_skeleton.py" download="{name}.py">{name}.py</a>',
-        grader=f'<a href="{context.root}examples/exercises/grade_{name}.py" download>grade_{name}.py</a>',
+        skeleton=f'<a href="{numbers.place.root}examples/exercises/{name}_skeleton.py" download="{name}.py">{name}.py</a>',
+        grader=f'<a href="{numbers.place.root}examples/exercises/grade_{name}.py" download>grade_{name}.py</a>',
         command=f"<code>python grade_{name}.py {name}.py</code>",
     )
     return (
-        start("exercise", context, exercise=name)
+        start("exercise", numbers, exercise=name)
         + f'<div class="editor"><textarea readonly spellcheck="false" autocapitalize="off" autocomplete="off" wrap="off" rows="16" aria-label="{words["label"].format(name)}">{html.escape(text)}</textarea></div>'
         + f'<p class="files">{files}</p></div>'
     )
 
 
-def progress(options, context):
+def progress(options, numbers):
     """How many exercises are solved in this browser."""
-    names = sorted(name.removeprefix("exercises/grade_").removesuffix(".py") for name in context.examples if name.startswith("exercises/grade_"))
-    return start("progress", context, names=" ".join(names)) + f'<p class="state">{EXERCISE[context.lang]["progress"]}</p></div>'
+    names = sorted(name.removeprefix("exercises/grade_").removesuffix(".py") for name in numbers.book.examples if name.startswith("exercises/grade_"))
+    return start("progress", numbers, names=" ".join(names)) + f'<p class="state">{EXERCISE[numbers.place.lang]["progress"]}</p></div>'
 
 
 CALCULATOR = {
@@ -190,14 +159,14 @@ CALCULATOR = {
 }
 
 
-def calculator(options, context):
+def calculator(options, numbers):
     """Any shape on any card. What stands there without scripts is one example, computed by the labs themselves."""
-    words, results, card = CALCULATOR[context.lang], context.extra["results"], numbers.CARDS[0]
-    found = numbers.worked(context.examples)
+    words, results, card = CALCULATOR[numbers.place.lang], numbers.book.results, shapes.CARDS[0]
+    found = shapes.worked(numbers.book.examples)
     sides = ("naive", "flash")
     rows = [
         (words["bytes"], [f"{found['bytes'][side]:,}" for side in sides]),
-        (words["largest"].format(gib=card["gib"], reserve=numbers.RESERVE), [f"{found['largest'][side]:,}" for side in sides]),
+        (words["largest"].format(gib=card["gib"], reserve=shapes.RESERVE), [f"{found['largest'][side]:,}" for side in sides]),
         (words["flops"], [f"{found['flops']:,}"] * 2),
         (words["moved"], [f"{found['moved'][side]:,}" for side in sides]),
         (words["intensity"].format(ridge=found["ridge"]), [f"{found['roof'][side]['intensity']:.4g}" for side in sides]),
@@ -208,23 +177,23 @@ def calculator(options, context):
     ]
     body = "".join(f'<tr><th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>' for name, cells in rows)
     data = {
-        "cards": numbers.cards(results, context.lang), "measured": numbers.measured(results, context.extra["short_kernel"]),
-        "example": numbers.EXAMPLE, "reserve": numbers.RESERVE,
+        "cards": shapes.cards(results, numbers.place.lang), "measured": shapes.measured(results),
+        "example": shapes.EXAMPLE, "reserve": shapes.RESERVE,
     }
     text = json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=False).replace("<", "\\u003c")
     command = f"<code>python flash_vs_naive_memory.py --predict --gib {card['gib']}</code>"
     return (
-        start("calculator", context)
-        + f'<div class="static"><table class="worked"><caption>{words["caption"].format(card=card["name"], **numbers.EXAMPLE)}</caption><thead><tr><td></td><th scope="col">{words["naive"]}</th><th scope="col">{words["flash"]}</th></tr></thead><tbody>{body}</tbody></table>'
+        start("calculator", numbers)
+        + f'<div class="static"><table class="worked"><caption>{words["caption"].format(card=card["name"], **shapes.EXAMPLE)}</caption><thead><tr><td></td><th scope="col">{words["naive"]}</th><th scope="col">{words["flash"]}</th></tr></thead><tbody>{body}</tbody></table>'
         + f'<p class="hint">{words["scripts"]}</p></div><p class="command">{words["command"].format(command=command)}</p>'
         + f'<script type="application/json">{text}</script></div>'
     )
 
 
-def quiz(options, context):
+def quiz(options, numbers):
     """The questions of docs/quiz/<name>.yml; js/site.js fetches the script when the reader presses the button that `data-ask` words."""
-    name, ask = options["name"], {"en": "Start the quiz: one question at a time, scored", "zh": "开始测验：一次一题，自动计分"}[context.lang]
-    return f'<div class="widget widget-quiz" data-widget="quiz" data-quiz="{html.escape(name, quote=True)}" data-ask="{ask}" data-search-exclude>{quizzes.render(name, context)}</div>'
+    name, ask = options["name"], {"en": "Start the quiz: one question at a time, scored", "zh": "开始测验：一次一题，自动计分"}[numbers.place.lang]
+    return f'<div class="widget widget-quiz" data-widget="quiz" data-quiz="{html.escape(name, quote=True)}" data-ask="{ask}" data-search-exclude>{quizzes.render(name, numbers)}</div>'
 
 
 RENDERERS = {"run": (run, ["file"]), "stepper": (stepper, ["file"]), "exercise": (exercise, ["name"]), "progress": (progress, []), "calculator": (calculator, []), "quiz": (quiz, ["name"])}

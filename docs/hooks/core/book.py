@@ -1,0 +1,107 @@
+"""All that pages are made from, read once in a build and never changed: a page's way from its Markdown to its HTML takes it as an argument.
+
+Later modules take a Book; this one knows only those that read.
+"""
+import re
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+
+import bundle
+import yaml
+
+from . import evidence, exercises, glossary, results, sections
+from .errors import PageError
+
+LANGUAGES = ("en", "zh")
+
+
+def _table():
+    return field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Book:
+    """What one build knows.
+
+    results   {(gpu, lab): result} as results.load gives it
+    evidence  {name: evidence} of docs/evidence/<name>.json
+    examples  {name: text} of the example files, as the site serves them
+    outputs   {name: text} of what the examples print, as captured
+    drawings  {name: SVG} in both languages
+    quizzes   {name: text} of docs/quiz/<name>.yml
+    pages     {lang: {name: Markdown}}, with their front matter
+    glossary  {lang: glossary.Glossary}
+    python    bytes that the first run of Python in a page fetches
+    """
+
+    results: dict = _table()
+    evidence: dict = _table()
+    examples: dict = _table()
+    outputs: dict = _table()
+    drawings: dict = _table()
+    quizzes: dict = _table()
+    pages: dict = _table()
+    glossary: dict = _table()
+    python: int = 0
+
+    def __post_init__(self):
+        for each in fields(self):
+            if isinstance(value := getattr(self, each.name), dict):
+                object.__setattr__(self, each.name, MappingProxyType(value))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a page stands: its language and name ("lesson.md"), the relative address of the site's root from it ("../../"),
+    where the site is published ("" while unknown), and the card that is meant where a placeholder names none."""
+
+    lang: str = "en"
+    page: str = ""
+    root: str = ""
+    site: str = ""
+    gpu: str = ""
+
+
+def read(top):
+    """The Book of the tree at `top`. Raises PageError naming the file that is not as it must be."""
+    docs, examples, pyodide = top / "docs", top / "examples", top / "node_modules" / "pyodide"
+    pages = {lang: {path.name: path.read_text("utf-8-sig") for path in sorted((docs / lang).glob("*.md"))} for lang in LANGUAGES}
+    return Book(
+        results=results.load(examples / "results", examples),
+        evidence={path.stem: evidence.load(path) for path in sorted((docs / "evidence").glob("*.json"))},
+        examples=_examples(examples),
+        outputs={path.name: path.read_text("utf-8") for path in sorted((examples / "outputs").glob("*.txt"))},
+        drawings={path.stem: path.read_text("utf-8") for path in sorted((docs / "theme" / "drawings").glob("*.svg"))},
+        quizzes={path.stem: path.read_text("utf-8") for path in sorted((docs / "quiz").glob("*.yml"))},
+        pages=pages,
+        glossary={lang: _glossary(lang, pages[lang]["glossary.md"]) for lang in LANGUAGES if "glossary.md" in pages[lang]},
+        python=sum((pyodide / name).stat().st_size for name in ("pyodide.asm.wasm", "python_stdlib.zip")),
+    )
+
+
+def snippets(book):
+    """{name: text} of what a fence may include: the examples with marks around their sections, and the captured outputs."""
+    return {name: sections.mark(text.replace("\r\n", "\n")) for name, text in book.examples.items()} | {f"outputs/{name}": text for name, text in book.outputs.items()}
+
+
+def front_matter(text):
+    """(what the front matter of a page says, the Markdown below it)."""
+    found = re.match(r"---[ \t]*\n(.*?\n)(?:---|\.\.\.)[ \t]*\n", text, re.S)
+    return (yaml.safe_load(found[1]) or {}, text[found.end():]) if found else ({}, text)
+
+
+def _examples(folder):
+    """The programs as single files, and of each exercise what is made of its folder."""
+    inner = folder / "exercises"
+    try:
+        return bundle.published(folder) | exercises.served(inner, exercises.words(inner))
+    except bundle.BundleError as error:
+        raise PageError(f"examples: {error}") from None
+
+
+def _glossary(lang, text):
+    try:
+        front, markdown = front_matter(text)
+        return glossary.Glossary.of(markdown, front.get("words", {}))
+    except (PageError, yaml.YAMLError) as error:
+        raise PageError(f"docs/{lang}/glossary.md: {error}") from None

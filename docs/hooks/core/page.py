@@ -1,0 +1,34 @@
+"""A page's way: Markdown in, HTML out, in one direction. What it needs stands in the Book and in its Place; between two steps stands text.
+
+    draft = Page(book, place); draft.expand(markdown)      placeholders
+    MkDocs                                                  Markdown to HTML
+    body(html, …)                                           glossary, figures
+    tex.find, KaTeX, tex.place                              formulas
+    finish(html, …)                                         names and links
+    MkDocs                                                  the theme around it
+    dress(html, lang)                                       controls, code, parts
+"""
+from . import glossary, html, parts
+
+
+def body(content, draft, book, place, address):
+    """The rendered Markdown with the glossary's links and with its figures, formulas marked. address: of the glossary from this page, None on the glossary itself.
+
+    draft  placeholders.Page that expanded it, None for a notebook
+    """
+    known = book.glossary.get(place.lang)
+    if address and known:
+        content = glossary.link(content, known.entries, known.finder, address)
+    return draft.place_figures(content) if draft else content
+
+
+def finish(content, draft, book, place):
+    """What MkDocs puts into the theme's page."""
+    if draft:
+        content = html.explain_exempt(html.link_files(content, book.examples, place.root), place.lang)
+    return html.tidy(content, place.lang)
+
+
+def dress(page, lang):
+    """The whole page of a language: controls for a keyboard, blocks of code with their copy button, parts that are laid out when they come near."""
+    return parts.divide(html.code(html.controls(page, lang), lang))
