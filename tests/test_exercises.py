@@ -14,10 +14,10 @@ import pytest
 from core.exercises import definitions, words
 from exercises import FOLDER, NAMES, source
 
-SEEDS = (0, 1)
+SEEDS = (0, None)   # one that can be repeated, one afresh: what a property is there for it catches with any
 FORMS = {
-    "right": 3,
-    "wrong": 10,
+    "right": 5,
+    "wrong": 30,
 }
 
 
@@ -61,13 +61,13 @@ def test_enough_solutions_are_tried(name):
 
 @pytest.mark.parametrize("name, key, function", CASES["right"], ids=ids)
 def test_a_right_solution_passes(name, key, function):
-    for seed in (*SEEDS, None, None):
+    for seed in SEEDS:
         assert failing(GRADERS[name].grade(function, seed=seed)) == []
 
 
 @pytest.mark.parametrize("name, key, function", CASES["wrong"], ids=ids)
 def test_a_wrong_solution_fails(name, key, function):
-    for seed in (*SEEDS, None):
+    for seed in SEEDS:
         bad = failing(GRADERS[name].grade(function, seed=seed))
         assert bad, f"{key} passes the grader of {name}"
         for result in bad:
@@ -78,7 +78,7 @@ def test_a_wrong_solution_fails(name, key, function):
 def test_the_solution_passes_as_function_module_and_dict(name):
     module = served(name)
     for solution in (getattr(module, name), module, vars(module)):
-        for seed in range(5):
+        for seed in range(3):
             assert failing(GRADERS[name].grade(solution, seed=seed)) == []
     with pytest.raises(LookupError):
         GRADERS[name].grade({})

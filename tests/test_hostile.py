@@ -713,7 +713,7 @@ def test_a_lie_is_told_in_a_line_and_never_taken_for_right(tmp_path, what):
     text, status, said = LIES[what]
     got, shown = grade(tmp_path, "online_row", text, "--seconds", "1" if status == 3 or "Timeout" in said else "30")
     assert (got, said in shown) == (status, True), shown
-    assert "10 of 10" not in shown and ("Traceback" not in shown) and len(shown) < 20_000, shown
+    assert not re.search(r"(\d+) of \1 properties hold", shown) and ("Traceback" not in shown) and len(shown) < 20_000, shown
 
 
 @pytest.mark.parametrize("what", ["builtins.all", "json", "sys._getframe", "BaseException", "builtins at once", "an endless integer"])
@@ -734,7 +734,7 @@ def test_no_grader_lets_its_expected_values_be_read_from_the_stack(tmp_path, nam
 def test_what_an_honest_solution_uses_is_no_lie(tmp_path, before):
     inner = "    import statistics, fractions\n    import warnings\n    warnings.warn('still slow', stacklevel=2)\n    print('here')\n    exec('x = 1')\n    return inner(stream)\n"
     status, said = grade(tmp_path, "online_row", f"{before}\n{RIGHT.replace('def online_row', 'def inner', 1)}\ndef online_row(stream):\n{inner}")
-    assert status == 0 and "10 of 10 properties hold" in said, said
+    assert status == 0 and re.search(r"(\d+) of \1 properties hold", said), said
 
 
 def test_a_grader_leaves_the_process_as_it_was():

@@ -1,10 +1,17 @@
-"""What properties of several exercises share. `case` is the exercise's own."""
+"""What properties of several exercises share. `case` is the exercise's own: (arguments, expected) for one row of scores."""
+from collections import Counter
 from decimal import Decimal
 from math import nan
 
 
 def draw(random):
     return round(random.uniform(-2, 2), 1)
+
+
+def values(random, S, d_v):
+    """V, no two entries of a column alike and none 0: a weight that is wrong shows.  # [S][d_v]"""
+    columns = [random.sample([x / 10 for x in range(-30, 31) if x], S) for _ in range(d_v)]
+    return [list(row) for row in zip(*columns)]
 
 
 def mean(s, V):
@@ -39,9 +46,23 @@ def falling(solve, random):
 
 
 def any_block(solve, random):
-    for S, block in ((3, 2), (4, 3), (5, 2), (5, 4), (3, 3), (2, 3), (4, 100)):
+    for S, block in ((3, 2), (4, 3), (5, 2), (5, 4), (3, 3), (2, 3), (4, 100), (1, 1), (1, 7), (9, 4)):
         s = [draw(random) for _ in range(S - 1)]
-        solve.expect(*case(random, [*s, round(max(s) + 1, 1)], block=block))
+        solve.expect(*case(random, [*s, round(max(s, default=0) + 1, 1)], block=block))
+
+
+def any_difference(solve, random):
+    """Skipping, dropping or rounding from some threshold on: each step between two scores, up and down."""
+    for step in (1e-6, 1e-3, 0.1, 3.0, 7.0, 12.0, 16.0):
+        for s in ([0.0, step, 2 * step] if step < 1 else [0.0, step], [0.0, -step]):
+            solve.expect(*case(random, s, block=1))
+    solve.expect(*case(random, [0.0, -9.0, 9.0, 0.5], block=2))
+
+
+def weightless(solve, random):
+    """A tile that weighs nothing is no reason to stop."""
+    for s, block in (([0.0, -2000.0, 1.0], 1), ([0.0, 1.0, -2000.0, -2000.0, 2.0, 0.5], 2), ([0.0, -60.0, 0.5], 1), ([0.0, 2000.0, 2000.5], 1)):
+        solve.expect(*case(random, s, block=block))
 
 
 def large_scores(solve, random):
@@ -58,26 +79,53 @@ def far_below_zero(solve, random):
 
 
 def width(solve, random):
-    for d_v in (1, 3, 7):
+    for d_v in (1, 3, 9):
         solve.expect(*case(random, [draw(random) for _ in range(3)], d_v=d_v))
 
 
 def not_a_number(solve, random):
-    for position in (3, 1, 0):
-        s = [draw(random) for _ in range(4)]
-        s[position] = nan
-        solve.expect(*case(random, s))
+    solve.expect(*case(random, [nan], block=1))
+    for block in (1, 2, 3):                                                     # beside others, and alone in its tile
+        for position in range(5):
+            s = [draw(random) for _ in range(5)]
+            s[position] = nan
+            solve.expect(*case(random, s, block=block))
+    V = values(random, 3, 2)
+    V[random.randrange(3)][1] = nan
+    solve.expect(*case(random, [0.5, 0.0, 0.25], block=2, V=V))                   # a NaN in V stays in its column
 
 
 class Rows(list):
-    """Rows that count how many of them are read."""
+    """Rows that note in which order they are read; a part or a copy of them counts as reading each row of it."""
 
-    read = 0
+    def __init__(self, rows):
+        super().__init__(rows)
+        self.order = []
 
     def __getitem__(self, item):
-        self.read += len(range(*item.indices(len(self)))) if isinstance(item, slice) else 1
-        return super().__getitem__(item)
+        got, places = super().__getitem__(item), range(len(self))[item]
+        self.order += places if isinstance(item, slice) else [places]
+        return got
 
     def __iter__(self):
-        for i in range(len(self)):
-            yield self[i]
+        return map(self.__getitem__, range(len(self)))
+
+    def __reversed__(self):
+        return map(self.__getitem__, reversed(range(len(self))))
+
+    def copy(self):
+        return self[:]
+
+    def __add__(self, other):
+        return self[:] + other
+
+    def __radd__(self, other):
+        return other + self[:]
+
+    def __mul__(self, times):
+        return self[:] * times
+
+    def reads(self):
+        """How often each row was read."""
+        times = Counter(self.order)
+        return [times[place] for place in range(len(self))]

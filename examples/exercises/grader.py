@@ -159,25 +159,31 @@ class Solution:
     def __init__(self, function, words):
         self.function, self.words, self.printed, self.changed = function, words, Printed(), guard()
         self.line, self.slipped = None, False                                   # where it raised; a mistake of programming
+        self.handed, self.careless = [], None                                   # lists of the last result; (input, expected, got) of the first trespass
 
     def __call__(self, *args):
         """What the function gives, as plain numbers, lists and tuples. Raises Meddles for one that changes or looks at the grader."""
         self.printed = Printed()
         try:
             with contextlib.redirect_stdout(self.printed), unended(), WATCH:
-                return plain(call(self.function, args))
+                got = call(self.function, args)
+                lists, result = lists_of(got), plain(got)
+                self.shares = bool({*map(id, lists)} & {*map(id, lists_of(args) + self.handed)})
+                self.handed = lists
+                return result
         finally:
             if (name := self.changed()) is not None:
                 raise Meddles(self.words["meddles"].format(file=NAME, name=name)) from None
             if WATCH.seen is not None:
                 raise Meddles(self.words["looks"].format(event=WATCH.seen)) from None
 
-    def expect(self, args, expected):
-        """Raise Wrong unless the function gives `expected` for `args`."""
-        args = deepcopy(args)
-        given = f"{NAME}({written(args)})"
+    def expect(self, args, expected, given=None):
+        """Raise Wrong unless the function gives `expected` for `args`. given: the input as text, where `args` are long and made for this call."""
+        args = deepcopy(args) if given is None else args
+        given, before = given or f"{NAME}({written(args)})", text_of(args)
         try:
             got = self(*args)
+            self.look_at_lists(args, given, before)
         except BaseException as error:
             raise Wrong(given, shown(expected), self.explain(error)) from None
         if not agrees(got, expected):
@@ -185,14 +191,21 @@ class Solution:
             raise Wrong(given, *(texts if texts[0] != texts[1] else (repr(expected), cut(repr(got)))))
 
     def expect_untouched(self, args):
-        """Raise Wrong if the function changes what it was given."""
-        given, before = f"{NAME}({written(args)})", repr(args)
+        """Raise Wrong if the function changes what it was given, or hands it out, now or at any call of `expect` before."""
+        given, before = f"{NAME}({written(args)})", text_of(args)
         try:
             self(*args)
+            self.look_at_lists(args, given, before)
         except BaseException as error:
             raise Wrong(given, self.words["same"], self.explain(error)) from None
-        if text_of(args) != before:
-            raise Wrong(given, self.words["same"], self.words["changed"].format(now=written(args)))
+        if self.careless is not None:
+            raise Wrong(*self.careless)
+
+    def look_at_lists(self, args, given, before):
+        if self.careless is None and text_of(args) != before:
+            self.careless = given, self.words["same"], self.words["changed"].format(now=cut(written(args)))
+        if self.careless is None and self.shares:
+            self.careless = given, self.words["own"], self.words["shared"]
 
     def expect_flat(self, make):
         """Raise Wrong if memory grows with the number of keys; make(S) gives the arguments."""
@@ -206,16 +219,18 @@ class Solution:
             finally:
                 tracemalloc.stop()
 
-        given, few, many = self.words["memory"].format(function=NAME), make(300), make(3000)
+        given, few, many = self.words["memory"].format(function=NAME), make(150), make(1500)
         gc.disable()                                                            # a collection would empty the interpreter's stores
         try:
-            self(*many)                                                         # of freed objects, which this call fills
+            for n in range(2, 12):                                              # of freed objects: these tuples fill some of them,
+                [(n,) * n for _ in range(2000)]
+            self(*many)                                                         # this call the rest
             grown = peak(many) - peak(few)
         except BaseException as error:
             raise Wrong(given, self.words["flat"], self.explain(error)) from None
         finally:
             gc.enable()
-        if grown > 8192:
+        if grown > 1024:
             raise Wrong(given, self.words["flat"], self.words["grown"].format(bytes=grown))
 
     def explain(self, error):
@@ -233,6 +248,12 @@ class Solution:
             return text
         self.line = lines[-1]
         return self.words["raised"].format(error=text, line=self.line, code=linecache.getline(file, self.line).strip())
+
+
+def lists_of(x, depth=4):
+    """The lists in x, itself included; tuples are looked into."""
+    inner = [found for one in x for found in lists_of(one, depth - 1)] if depth and type(x) in (list, tuple) and len(x) < 100 else []
+    return [x, *inner] if type(x) is list else inner
 
 
 def agrees(got, expected):

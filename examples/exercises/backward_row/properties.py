@@ -2,7 +2,7 @@
 from decimal import Decimal
 from math import nan
 
-from common import Rows, draw
+from common import Rows, draw, values
 from grader import NAME, Wrong, written
 
 ARGUMENTS = ("q", "K", "V", "o", "lse", "do")
@@ -13,7 +13,7 @@ def one_key(solve, random):
 
 
 def few_keys(solve, random):
-    for S in (2, 2, 3, 4):
+    for S in (2, 2, 3, 4, 9):
         solve.expect(*case(random, [draw(random) for _ in range(S)]))
 
 
@@ -35,6 +35,13 @@ def large_scores(solve, random):
         solve.expect(*case(random, [draw(random) for _ in range(3)], base=base))
 
 
+def any_difference(solve, random):
+    """Skipping or rounding from some weight on."""
+    for step in (1e-6, 1e-3, 3.0, 7.0, 12.0):
+        for s in ([0.0, step], [0.0, -step]):
+            solve.expect(*case(random, s, do=[1.5, -2.0]))
+
+
 def one_key_has_all_the_weight(solve, random):
     solve.expect(*case(random, [0.0, 900.0, 0.0]))
 
@@ -47,7 +54,7 @@ def scale(solve, random):
 
 
 def width(solve, random):
-    for d_v in (1, 3, 5):
+    for d_v in (1, 3, 9):
         solve.expect(*case(random, [draw(random) for _ in range(2)], d_v=d_v))
 
 
@@ -57,16 +64,20 @@ def not_a_number(solve, random):
 
 
 def each_row_is_read_once(solve, random):
-    (q, K, V, *rest), _ = case(random, [draw(random) for _ in range(5)])
+    S = 5
+    (q, K, V, *rest), _ = case(random, [draw(random) for _ in range(S)])
+    given, once = f"{NAME}({written((q, K, V, *rest))})", f"K {[1] * S}, V {[1] * S}"
     K, V = Rows(K), Rows(V)
-    given = f"{NAME}({written((q, list(K), list(V), *rest))})"
-    K.read = V.read = 0
     try:
         solve(q, K, V, *rest)
     except BaseException as error:
-        raise Wrong(given, "K 5, V 5", solve.explain(error)) from None
-    if K.read > 5 + 1 or V.read > 5 + 1:                                        # one more may be asked for its width
-        raise Wrong(given, "K 5, V 5", f"K {K.read}, V {V.read}")
+        raise Wrong(given, once, solve.explain(error)) from None
+    for rows in (K, V):
+        first, *others = rows.reads()                                           # the first may be asked for its width too
+        if max(others) > 1 or first > 2:
+            raise Wrong(given, once, f"K {K.reads()}, V {V.reads()}")
+        if rows.order != sorted(rows.order):
+            raise Wrong(given, f"{[*range(S)]}", f"{rows.order}")
 
 
 def untouched(solve, random):
@@ -74,13 +85,13 @@ def untouched(solve, random):
 
 
 PROPERTIES = (
-    one_key, few_keys, equal_values, one_direction, large_scores, one_key_has_all_the_weight, scale, width, not_a_number, each_row_is_read_once, untouched,
+    one_key, few_keys, equal_values, one_direction, large_scores, any_difference, one_key_has_all_the_weight, scale, width, not_a_number, each_row_is_read_once, untouched,
 )
 
 
 def case(random, offsets, base=0.0, d_v=2, V=None, do=None):
     """(arguments, expected) with d = 1, q = 1.0 and the scores base + offsets."""
-    V = V or [[draw(random) for _ in range(d_v)] for _ in offsets]
+    V = V or values(random, len(offsets), d_v)
     return backward([1.0], [[base + x] for x in offsets], V, do or [draw(random) for _ in V[0]])
 
 

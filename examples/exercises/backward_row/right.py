@@ -45,3 +45,42 @@ def in_tiles(q, K, V, o, lse, do):
         dK += [[scale * s * x for x in q] for s in ds]
         dV += [[w * g for g in do] for w in p]
     return dq, dK, dV
+
+
+def by_recursion_over_the_keys(q, K, V, o, lse, do):
+    delta, r = fsum(x * y for x, y in zip(do, o)), 1 / math.sqrt(len(q))
+
+    def after(pairs):
+        pair = next(pairs, None)
+        if pair is None:
+            return [0.0] * len(q), [], []
+        k, v = pair
+        p = exp(r * fsum(a * b for a, b in zip(q, k)) - lse)
+        ds = r * p * (sum(a * b for a, b in zip(do, v)) - delta)
+        dq, dK, dV = after(pairs)
+        return [x + ds * y for x, y in zip(dq, k)], [[ds * x for x in q], *dK], [[p * x for x in do], *dV]
+
+    return after(zip(K, V))
+
+
+def a_generator_of_rows(q, K, V, o, lse, do):
+    delta, root = sum(map(lambda a, b: a * b, do, o)), len(q) ** 0.5
+
+    def rows():
+        for k, v in zip(K, V):
+            p = exp(sum(a * b for a, b in zip(q, k)) / root - lse)
+            ds = p * (sum(a * b for a, b in zip(do, v)) - delta) / root
+            yield [ds * x for x in k], [ds * x for x in q], [p * x for x in do]
+
+    of_q, dK, dV = zip(*rows())
+    return [fsum(column) for column in zip(*of_q)], list(dK), list(dV)
+
+
+def keeps_what_it_read(q, K, V, o, lse, do):
+    """Reads once, and sums p dp itself in a second loop over what it kept: slower, and right."""
+    root, kept = math.sqrt(len(q)), []
+    for k, v in zip(K, V):
+        kept.append((k, exp(sum(a * b for a, b in zip(q, k)) / root - lse), sum(a * b for a, b in zip(do, v))))
+    delta = fsum(p * dp for k, p, dp in kept)
+    ds = [p * (dp - delta) / root for k, p, dp in kept]
+    return [sum(s * k[c] for s, (k, *_) in zip(ds, kept)) for c in range(len(q))], [[s * x for x in q] for s in ds], [[p * x for x in do] for k, p, dp in kept]

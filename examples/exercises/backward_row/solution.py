@@ -15,7 +15,7 @@ def backward_row(q, K, V, o, lse, do):
     (dp_j - sum over i of p_i dp_i). Then dq and dK follow from s = K q / sqrt(d), and
     dV from o = p V. Read each row of K and V once, in order. Scores may be large or
     far below zero: e^s alone overflows. A NaN in do gives NaN. Leave the arguments as
-    they are.
+    they are and return new lists.
 
         backward_row([1.0], [[0.0]], [[3.0]], [3.0], 0.0, [1.0])  →  ([0.0], [[0.0]], [[1.0]])
     """

@@ -60,3 +60,37 @@ def tiles_that_merge(Q, K, V, Br, Bc):
                 x, y = exp(a[0] - m), exp(b[0] - m)
                 rows[i] = m, x * a[1] + y * b[1], [x * s + y * t for s, t in zip(a[2], b[2])]
     return [tuple(x / l for x in o) if l else o for m, l, o in rows.values()]
+
+
+def last_rows_first(Q, K, V, Br, Bc):
+    out = {}
+    for i in reversed(range(len(Q))):
+        m, l, o = -inf, 0.0, [0.0] * len(V[0])
+        for j in reversed(range(max(0, min(len(K), i + 1 + len(K) - len(Q))))):
+            s = sum(a * b for a, b in zip(Q[i], K[j])) / sqrt(len(K[j]))
+            new = max(m, s)
+            a, p = exp(m - new), exp(s - new)
+            l, o, m = a * l + p, [a * x + p * y for x, y in zip(o, V[j])], new
+        out[i] = [x / l for x in o] if l else o
+    return [out[i] for i in range(len(Q))]
+
+
+def by_recursion_over_tiles_of_queries(Q, K, V, Br, Bc):
+    """The last tile of queries, and before it the same for the rest with the keys that its last row sees."""
+    def rows(n):
+        if n == 0:
+            return []
+        first = (n - 1) // Br * Br
+        return rows(first) + [row(i) for i in range(first, n)]
+
+    def row(i):
+        m, l, o = -inf, 0.0, [0.0] * len(V[0])
+        end = max(0, i + 1 + len(K) - len(Q))
+        for j in range(0, end, Bc):
+            s = [math.fsum(a * b for a, b in zip(Q[i], k)) / sqrt(len(k)) for k in K[j : min(j + Bc, end)]]
+            new = max([m, *s])
+            a, p = exp(m - new), [exp(x - new) for x in s]
+            l, o, m = a * l + math.fsum(p), [a * x + sum(w * v[c] for w, v in zip(p, V[j : min(j + Bc, end)])) for c, x in enumerate(o)], new
+        return [x / l for x in o] if l else o
+
+    return rows(len(Q))

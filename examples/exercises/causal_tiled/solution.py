@@ -14,9 +14,10 @@ def causal_tiled(Q, K, V, Br, Bc):
     S_kv - S_q, so the last query sees all (bottom-right); a query that sees none
     gives zeros. Tiles at the end may be smaller than Br and Bc. A tile of keys that
     no query of the tile sees is not computed: not one q · k of it. What a query does
-    not see does not touch its row, NaN and inf neither; a NaN that it sees gives NaN.
-    Scores may be large or far below zero. Keep no row of S_kv scores. Leave Q, K and
-    V as they are.
+    not see does not touch its row, NaN and inf neither; a NaN score that it sees gives
+    NaN, a NaN in V gives NaN in its column. Scores may be large or far below zero.
+    Keep nothing that grows with S_kv. Leave Q, K and V as they are and return new
+    lists.
 
         causal_tiled([[1.0], [1.0]], [[0.0], [0.0]], [[1.0], [3.0]], Br=2, Bc=1)  →  [[1.0], [2.0]]
     """

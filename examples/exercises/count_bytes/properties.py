@@ -17,6 +17,13 @@ def batch_and_heads(solve, random):
         solve.expect(*case(B=random.randint(2, 5), H=H, H_kv=H, S_q=4, S_kv=4, d=2))
 
 
+def all_sizes_differ(solve, random):
+    """No two sizes alike, so that none stands for another."""
+    for _ in range(3):
+        B, H_kv, G, S_q, S_kv, d = random.sample([2, 3, 5, 7, 11, 13, 17], 6)
+        solve.expect(*case(B=B, H=H_kv * G, H_kv=H_kv, S_q=S_q, S_kv=S_kv, d=d, e=random.choice([1, 2, 8])))
+
+
 def fewer_kv_heads(solve, random):
     for H, H_kv in ((2, 1), (6, 2), (28, 4)):
         solve.expect(*case(B=random.randint(1, 3), H=H, H_kv=H_kv, S_q=5, S_kv=5, d=4))
@@ -32,7 +39,7 @@ def more_queries_than_keys(solve, random):
 
 
 def bytes_per_element(solve, random):
-    for e in (1, 2, 4, 8):
+    for e in (1, 2, 3, 4, 8, 16):
         solve.expect(*case(S_q=3, S_kv=random.randint(4, 9), d=2, e=e))
 
 
@@ -42,8 +49,8 @@ def a_real_layer(solve, random):
 
 
 def exact_beyond_floats(solve, random):
-    for _ in range(2):
-        S = 10**8 + 2 * random.randint(1, 10**6) + 1
+    for digits in (8, 9, 20):                                                   # more than 53 bits, than 64, than 28 decimal digits
+        S = 10**digits + 2 * random.randint(1, 10**6) + 1
         args, expected = case(B=3, H=7, H_kv=7, S_q=S, S_kv=S, d=127, e=1)
         given, got = f"{NAME}({written(args)})", None
         try:
@@ -54,7 +61,7 @@ def exact_beyond_floats(solve, random):
             raise Wrong(given, repr(expected), cut(repr(got)))
 
 
-PROPERTIES = (one_head, batch_and_heads, fewer_kv_heads, decode, more_queries_than_keys, bytes_per_element, a_real_layer, exact_beyond_floats)
+PROPERTIES = (one_head, batch_and_heads, all_sizes_differ, fewer_kv_heads, decode, more_queries_than_keys, bytes_per_element, a_real_layer, exact_beyond_floats)
 
 
 def case(B=1, H=1, H_kv=1, S_q=1, S_kv=1, d=1, e=2):

@@ -21,3 +21,28 @@ def by_a_loop_over_sequences(B, H, H_kv, S_q, S_kv, d, e):
         naive += rows + (H * S_q * S_kv * e << 1)
         flash += rows + (H * S_q << 2)
     return naive, flash
+
+
+def in_fractions(B, H, H_kv, S_q, S_kv, d, e):
+    from fractions import Fraction
+
+    row = Fraction(2 * d * e)
+    flash = B * (H * S_q * (row + 4) + H_kv * S_kv * row)
+    return int(flash + B * H * S_q * (2 * S_kv * e - 4)), int(flash)
+
+
+def in_wide_decimals(B, H, H_kv, S_q, S_kv, d, e):
+    from decimal import Decimal, localcontext
+
+    with localcontext() as context:
+        context.prec = 200
+        held = Decimal(2 * d * e) * B * (Decimal(H) * S_q + Decimal(H_kv) * S_kv)
+        return int(held + Decimal(2) * B * H * S_q * S_kv * e), int(held + Decimal(4) * B * H * S_q)
+
+
+def by_recursion_over_the_batch(B, H, H_kv, S_q, S_kv, d, e):
+    if B == 0:
+        return 0, 0
+    naive, flash = by_recursion_over_the_batch(B - 1, H, H_kv, S_q, S_kv, d, e)
+    held = 2 * d * e * (H * S_q + H_kv * S_kv)
+    return naive + held + 2 * H * S_q * S_kv * e, flash + held + 4 * H * S_q

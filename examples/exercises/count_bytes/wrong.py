@@ -105,3 +105,82 @@ def flash_first(B, H, H_kv, S_q, S_kv, d, e):
 
 def hard_codes_the_sample(B, H, H_kv, S_q, S_kv, d, e):
     return 512, 416
+
+
+# What is wrong only where few look: a size, a shape, a type.
+
+
+def wraps_at_32_bits(B, H, H_kv, S_q, S_kv, d, e):
+    return tuple((x + 2**31) % 2**32 - 2**31 for x in count(B, H, H_kv, S_q, S_kv, d, e))
+
+
+def wraps_at_64_bits(B, H, H_kv, S_q, S_kv, d, e):
+    return tuple((x + 2**63) % 2**64 - 2**63 for x in count(B, H, H_kv, S_q, S_kv, d, e))
+
+
+def decimals_of_28_digits(B, H, H_kv, S_q, S_kv, d, e):
+    from decimal import Decimal
+
+    naive, flash = count(B, H, H_kv, Decimal(S_q), Decimal(S_kv), d, e)
+    return int(naive), int(flash)
+
+
+def sizes_of_known_dtypes_only(B, H, H_kv, S_q, S_kv, d, e):
+    return count(B, H, H_kv, S_q, S_kv, d, e if e in (1, 2, 4, 8) else 4)
+
+
+def scores_of_four_bytes_at_least(B, H, H_kv, S_q, S_kv, d, e):
+    naive, flash = count(B, H, H_kv, S_q, S_kv, d, e)
+    return naive + 2 * B * H * S_q * S_kv * (max(e, 4) - e), flash
+
+
+def lse_as_wide_as_the_inputs_at_least(B, H, H_kv, S_q, S_kv, d, e):
+    return count(B, H, H_kv, S_q, S_kv, d, e, lse=max(4, e))
+
+
+def rows_padded_to_eight(B, H, H_kv, S_q, S_kv, d, e):
+    return count(B, H, H_kv, S_q, S_kv, -(-d // 8) * 8, e)
+
+
+def half_of_the_scores(B, H, H_kv, S_q, S_kv, d, e):
+    """As if causal: S (S + 1) / 2 of each."""
+    naive, flash = count(B, H, H_kv, S_q, S_kv, d, e, matrices=0)
+    return naive + B * H * S_q * (S_kv + 1) * e, flash
+
+
+def lse_for_every_kv_head(B, H, H_kv, S_q, S_kv, d, e):
+    naive, flash = count(B, H, H_kv, S_q, S_kv, d, e, lse=0)
+    return naive, flash + 4 * B * H_kv * S_q
+
+
+def one_query_counted_as_none(B, H, H_kv, S_q, S_kv, d, e):
+    return count(B, H, H_kv, S_q, S_kv, d, e, matrices=2 if S_q > 1 else 0)
+
+
+def square_by_a_float_power(B, H, H_kv, S_q, S_kv, d, e):
+    naive, flash = count(B, H, H_kv, S_q, S_kv, d, e, matrices=0)
+    return naive + 2 * B * H * int((S_q * S_kv) ** 1.0) * e, flash
+
+
+def group_size_for_the_heads(B, H, H_kv, S_q, S_kv, d, e):
+    return count(B, H, H_kv, S_q, S_kv, d, e, kv_heads=H // H_kv)
+
+
+def output_for_every_kv_head(B, H, H_kv, S_q, S_kv, d, e):
+    less = B * (H - H_kv) * S_q * d * e
+    naive, flash = count(B, H, H_kv, S_q, S_kv, d, e)
+    return naive - less, flash - less
+
+
+def whole_numbers_as_text(B, H, H_kv, S_q, S_kv, d, e):
+    return tuple(map(str, count(B, H, H_kv, S_q, S_kv, d, e)))
+
+
+def batch_left_out_of_the_lse(B, H, H_kv, S_q, S_kv, d, e):
+    naive, flash = count(B, H, H_kv, S_q, S_kv, d, e, lse=0)
+    return naive, flash + 4 * H * S_q
+
+
+def needs_them_in_order_only(B, H, H_kv, S_q, S_kv, d, e):
+    naive, flash = count(B, H, H_kv, S_q, S_kv, d, e)
+    return [naive, flash, naive - flash]

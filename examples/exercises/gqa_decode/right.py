@@ -63,4 +63,53 @@ def a_class_for_the_state(Q, K, V):
     return [[x / state.l for x in state.o] for state in states]
 
 
+def keys_from_the_end(Q, K, V):
+    """Softmax knows no order: the keys from the last to the first."""
+    G, out = len(Q) // len(K), []
+    for g in range(len(K)):
+        group, state = Q[g * G : g * G + G], [(-inf, 0.0, None)] * G
+        for k, v in zip(reversed(K[g]), reversed(V[g])):
+            for i, q in enumerate(group):
+                m, l, o = state[i]
+                s = sum(a * b for a, b in zip(q, k)) / sqrt(len(q))
+                new = max(m, s)
+                a, p = exp(m - new), exp(s - new)
+                state[i] = new, a * l + p, [a * x + p * y for x, y in zip(o or [0.0] * len(v), v)]
+        out += [[x / l for x in o] for m, l, o in state]
+    return out
+
+
+def widths_asked_for_beforehand(Q, K, V):
+    G, out = len(Q) // len(K), [None] * len(Q)
+    for g in range(len(K)):
+        d, d_v = len(K[g][0]), len(V[g][0])
+        state = {h: [-inf, 0.0, [0.0] * d_v] for h in range(g * G, g * G + G)}
+        for k, v in zip(K[g], V[g]):
+            for h, (m, l, o) in state.items():
+                s = math.fsum(Q[h][c] * k[c] for c in range(d)) / math.sqrt(d)
+                new = max(m, s)
+                a, p = exp(m - new), exp(s - new)
+                state[h][:] = new, a * l + p, [a * o[c] + p * v[c] for c in range(d_v)]
+        for h, (m, l, o) in state.items():
+            out[h] = [x / l for x in o]
+    return out
+
+
+def base_that_lags(Q, K, V):
+    G, out = len(Q) // len(K), []
+    for g in range(len(K)):
+        state = [(-inf, 0.0, None)] * G
+        for k, v in zip(K[g], V[g]):
+            for i in range(G):
+                base, l, o = state[i]
+                s, o = sum(a * b for a, b in zip(Q[g * G + i], k)) / sqrt(len(k)), o or [0.0] * len(v)
+                if not s - base <= 8:
+                    a, base = exp(base - s), s
+                    l, o = a * l, [a * x for x in o]
+                w = exp(s - base)
+                state[i] = base, l + w, [x + w * y for x, y in zip(o, v)]
+        out += [[x / l for x in o] for base, l, o in state]
+    return out
+
+
 in_tiles.__signature__ = __import__("inspect").signature(heads_side_by_side)

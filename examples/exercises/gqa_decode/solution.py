@@ -13,7 +13,8 @@ def gqa_decode(Q, K, V):
     Q [H][d], K [H_kv][S][d], V [H_kv][S][d_v] as lists; H is a multiple of H_kv, S >=
     1. Each row of K and V is read once, for all heads of its group; nothing with S
     entries is kept or copied. Scores may be large or far below zero. A NaN gives NaN
-    in the heads that read it. Leave Q, K and V as they are.
+    in the heads that read it, one in V in its column alone. Leave Q, K and V as they
+    are and return new lists.
 
         gqa_decode([[1.0], [1.0]], [[[0.0], [0.0]]], [[[1.0], [3.0]]])  →  [[2.0], [2.0]]
     """

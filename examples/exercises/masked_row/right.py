@@ -56,3 +56,38 @@ def gathers_tiles_of_visible_keys(q, K, V, mask, block):
         state = take(state, keys)
     m, l, o = state
     return [0.0 if l == 0 else x / l for x in o]
+
+
+def tiles_from_the_end(q, K, V, mask, block):
+    m, l, o = -inf, 0.0, [0.0] * len(V[0])
+    for start in reversed(range(0, len(K), block)):
+        seen = [j for j in range(start, min(start + block, len(K))) if mask[j]]
+        if seen:
+            s = [sum(a * b for a, b in zip(q, K[j])) / sqrt(len(q)) for j in seen]
+            new = max([m, *s])
+            a, p = exp(m - new), [exp(x - new) for x in s]
+            l, o, m = a * l + sum(p), [a * x + sum(w * V[j][c] for w, j in zip(p, seen)) for c, x in enumerate(o)], new
+    return [x / l for x in o] if l else o
+
+
+def one_generator_of_visible_keys(q, K, V, mask, block):
+    from itertools import compress
+
+    m, l, o = -inf, 0.0, [0.0 for _ in V[0]]
+    for s, v in ((sum(a * b for a, b in zip(q, k)) / sqrt(len(q)), v) for k, v in compress(zip(K, V), mask)):
+        new = max(m, s)
+        a, p = exp(m - new), exp(s - new)
+        l, o, m = a * l + p, [a * x + p * y for x, y in zip(o, v)], new
+    return o if m == -inf and l == 0 else [x / l for x in o]
+
+
+def in_logarithms(q, K, V, mask, block):
+    m, t, o = -inf, -inf, [0.0] * len(V[0])
+    for k, v, seen in zip(K, V, mask):
+        if seen:
+            s = sum(a * b for a, b in zip(q, k)) / sqrt(len(q))
+            new = max(m, s)
+            total = math.log(exp(t + (m - new)) + exp(s - new))
+            o = [exp(t + (m - new) - total) * x + exp(s - new - total) * y for x, y in zip(o, v)]
+            m, t = new, total
+    return o

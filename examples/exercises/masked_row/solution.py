@@ -14,8 +14,9 @@ def masked_row(q, K, V, mask, block):
     means that the key is seen. Under a hidden key the rows of K and V may hold
     anything, NaN and inf as well; the result must not show it. Whole tiles may be
     hidden, the first ones too. When every key is hidden the result is zeros. Scores
-    of visible keys may be large or far below zero (-1e300). A visible NaN gives NaN.
-    Keep no row of S scores. Leave the arguments as they are.
+    of visible keys may be large or far below zero (-1e300). A visible score that is NaN
+    gives NaN, a visible NaN in V gives NaN in its column. Keep nothing that grows with
+    S. Leave the arguments as they are and return a new list.
 
         masked_row([1.0], [[0.0], [7.0]], [[1.0], [3.0]], [True, False], block=1)  →  [1.0]
     """

@@ -188,3 +188,110 @@ def no_scale(q, K, V, mask, block):
 
 def hard_codes_the_sample(q, K, V, mask, block):
     return [1.0]
+
+
+# What is wrong only where few look: a threshold, a shape, a list that is not the function's own.
+
+
+def query_scaled_in_place(q, K, V, mask, block):
+    for i in range(len(q)):
+        q[i] /= sqrt(len(q))
+    return attend(q, K, V, mask, block, scale=1.0)
+
+
+def maximum_over_hidden_keys_too(q, K, V, mask, block):
+    """The base counts hidden scores: fine until one is so large that every visible weight is 0."""
+    m, l, o = -inf, 0.0, [0.0] * len(V[0])
+    for i in range(0, len(K), block):
+        keys = range(i, min(i + block, len(K)))
+        s = {j: sum(a * b for a, b in zip(q, K[j])) / sqrt(len(q)) for j in keys}
+        new = max([m, *(x for j, x in s.items() if mask[j] or abs(x) < inf)])
+        p = {j: exp(x - new) for j, x in s.items() if mask[j]}
+        a = exp(m - new) if m > -inf else 0.0
+        l = a * l + sum(p.values())
+        o = [a * x + sum(w * V[j][c] for j, w in p.items()) for c, x in enumerate(o)]
+        m = new
+    return [x / l if l else 0.0 for x in o]
+
+
+def tile_of_nan_alone_is_skipped(q, K, V, mask, block):
+    keep = list(mask)
+    for i in range(0, len(K), block):
+        keys = [j for j in range(i, min(i + block, len(K))) if mask[j]]
+        if keys and i > 0 and all(isnan(sum(K[j])) for j in keys):
+            for j in keys:
+                keep[j] = False
+    return attend(q, K, V, keep, block)
+
+
+def stops_at_a_negligible_tile(q, K, V, mask, block):
+    m = -inf
+    for i in range(0, len(K), block):
+        s = [sum(a * b for a, b in zip(q, K[j])) / sqrt(len(q)) for j in range(i, min(i + block, len(K))) if mask[j]]
+        if s and max(s) < m - 50:
+            return attend(q, K[:i], V[:i], mask[:i], block)
+        m = max([m, *s])
+    return attend(q, K, V, mask, block)
+
+
+def base_stays_while_each_step_is_small(q, K, V, mask, block):
+    base, last, l, o = -inf, -inf, 0.0, [0.0] * len(V[0])
+    for j in range(len(K)):
+        if mask[j]:
+            s = sum(a * b for a, b in zip(q, K[j])) / sqrt(len(q))
+            if not s - last <= 8:
+                new = s if not s <= base else base
+                a, base = exp(base - new), new
+                l, o = a * l, [a * x for x in o]
+            w = exp(s - base)
+            l, o, last = l + w, [x + w * y for x, y in zip(o, V[j])], s
+    return [x / l if l else 0.0 for x in o]
+
+
+def light_keys_are_dropped(q, K, V, mask, block):
+    return attend(q, K, V, mask, block, weight=lambda x, new: 0.0 if x - new < -6 else exp(x - new))
+
+
+def old_sums_are_dropped_at_a_large_rise(q, K, V, mask, block):
+    return attend(q, K, V, mask, block, factor=lambda m, new: 0.0 if new - m > 6 else exp(m - new))
+
+
+def small_rises_are_not_rescaled(q, K, V, mask, block):
+    return attend(q, K, V, mask, block, factor=lambda m, new: 1.0 if new - m < 0.2 else exp(m - new))
+
+
+def the_only_visible_row_itself(q, K, V, mask, block):
+    seen = [j for j, visible in enumerate(mask) if visible]
+    return V[seen[0]] if len(seen) == 1 and not isnan(sum(K[seen[0]])) else attend(q, K, V, mask, block)
+
+
+def first_row_of_v_for_its_zeros(q, K, V, mask, block):
+    return attend(q, K, V, mask, block) if any(mask) else [0.0 * x for x in V[0]]
+
+
+def mask_is_emptied(q, K, V, mask, block):
+    answer = attend(q, K, V, mask, block)
+    for j in range(len(mask)):
+        mask[j] = False
+    return answer
+
+
+def hidden_keys_count_for_the_tile(q, K, V, mask, block):
+    """Visible keys of a tile share a weight that counts its hidden ones."""
+    answer = attend(q, K, V, mask, block)
+    full = [all(mask[i : i + block]) for i in range(0, len(K), block)]
+    return answer if all(full) or len(K) <= block else [x * (1 + 1e-6) for x in answer]
+
+
+def eight_tiles_at_most(q, K, V, mask, block):
+    return attend(q, K[: 8 * block], V[: 8 * block], mask[: 8 * block], block)
+
+
+def nan_of_a_value_in_every_column(q, K, V, mask, block):
+    answer = attend(q, K, V, mask, block)
+    return [nan] * len(answer) if any(map(isnan, answer)) else answer
+
+
+def keeps_the_visible_keys(q, K, V, mask, block):
+    seen = bytes(mask)
+    return attend(q, K, V, [bool(x) for x in seen], block)

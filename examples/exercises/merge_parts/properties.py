@@ -3,7 +3,7 @@ import math
 from decimal import Decimal
 from math import inf, nan
 
-from common import draw
+from common import draw, values
 from grader import shown
 
 
@@ -18,10 +18,10 @@ def equal_weight(solve, random):
 
 
 def unequal_weight(solve, random):
-    for gap in (3.0, 6.0):
+    for gap in (1e-6, 1e-3, 0.1, 3.0, 7.0, 9.0, 12.0, 16.0):
         s = draw(random)
-        solve.expect(*case(random, [s], [round(s + gap, 1)]))
-        solve.expect(*case(random, [round(s + gap, 1)], [s]))
+        solve.expect(*case(random, [s], [s + gap]))
+        solve.expect(*case(random, [s + gap], [s]))
 
 
 def more_keys_weigh_more(solve, random):
@@ -70,7 +70,7 @@ def any_order(solve, random):
 
 
 def width(solve, random):
-    for d_v in (1, 3, 7):
+    for d_v in (1, 3, 9):
         solve.expect(*case(random, [draw(random)], [draw(random)], d_v=d_v))
 
 
@@ -80,12 +80,19 @@ def not_a_number(solve, random):
         rest = [0.0, 0.0] if lse == -inf else other
         solve.expect((([nan, nan], nan), (rest, lse)), ([nan, nan], nan))
         solve.expect(((rest, lse), ([nan, nan], nan)), ([nan, nan], nan))
+    solve.expect((([nan, nan], nan), ([nan, nan], nan)), ([nan, nan], nan))
     solve.expect((([o[0], nan], 0.0), (other, 0.0)), ([(o[0] + other[0]) / 2, nan], math.log(2)))
+    for gap in (9.0, -9.0):                                                     # in the light part, and in the heavy one
+        (a, b), ((x, y), lse) = case(random, [0.5], [0.5 + gap])
+        a[0][1] = nan
+        solve.expect((a, b), ([x, nan], lse))
+        solve.expect((b, a), ([x, nan], lse))
 
 
 def untouched(solve, random):
     solve.expect_untouched(case(random, [draw(random)], [draw(random)])[0])
-    solve.expect_untouched((([0.0, 0.0], -inf), ([1.0, 2.0], 0.0)))
+    for a, b in ((0.0, -inf), (-inf, 0.0), (-inf, -inf)):
+        solve.expect_untouched((([1.0 * (a == 0), 0.0], a), ([1.0 * (b == 0), 0.0], b)))
 
 
 PROPERTIES = (
@@ -96,7 +103,8 @@ PROPERTIES = (
 
 def case(random, s_a, s_b, base=0.0, d_v=2):
     """((a, b), expected): parts over keys with scores base + s_a and base + s_b, and the part over all of them."""
-    V_a, V_b = ([[draw(random) for _ in range(d_v)] for _ in s] for s in (s_a, s_b))
+    V = values(random, len(s_a + s_b), d_v)
+    V_a, V_b = V[: len(s_a)], V[len(s_a) :]
     return (part(s_a, V_a, base), part(s_b, V_b, base)), part(s_a + s_b, V_a + V_b, base)
 
 

@@ -13,7 +13,8 @@ def merge_parts(a, b):
     A part is (o, lse): o, a list of d_v floats, is attention over its keys alone,
     already normalised; lse = ln(sum of e^s) over the scores s of its keys. A part
     that sees no key is ([0.0, …], -inf). lse may be large (1000.0) or far below zero.
-    A NaN in a part gives NaN. Leave a and b as they are.
+    A NaN in a part gives NaN in the same place. Leave a and b as they are, and return a
+    new list for o even where one part is empty.
 
         merge_parts(([1.0], 0.0), ([3.0], 0.0))  →  ([2.0], 0.693147…)
     """

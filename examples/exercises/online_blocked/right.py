@@ -73,3 +73,40 @@ def ones_beside_v(q, K, V, block):
         rows = [[*v, 1.0] for v in V[n * block : (n + 1) * block]]
         o = [rescale * x + sum(w * row[c] for w, row in zip(p, rows)) for c, x in enumerate(o)]
     return [x / o[-1] for x in o[:-1]]
+
+
+def base_that_lags(q, K, V, block):
+    """The rescale is skipped until a score is eight above the base: fewer rescales, the same sums."""
+    base, l, o = -inf, 0.0, [0.0] * len(V[0])
+    for j in range(0, len(K), block):
+        s = [sum(a * b for a, b in zip(q, k)) / sqrt(len(q)) for k in K[j : j + block]]
+        top = next((x for x in s if x != x), max(s))
+        if not top - base <= 8:
+            a, base = exp(base - top), top
+            l, o = a * l, [a * x for x in o]
+        p = [exp(x - base) for x in s]
+        l, o = l + math.fsum(p), [x + math.fsum(w * v[c] for w, v in zip(p, V[j : j + block])) for c, x in enumerate(o)]
+    return [x / l for x in o]
+
+
+def tiles_from_the_end(q, K, V, block):
+    m, l, o = -inf, 0.0, [0.0] * len(V[0])
+    for start in reversed(range(0, len(K), block)):
+        s = [sum(a * b for a, b in zip(q, k)) / sqrt(len(q)) for k in K[start : start + block]]
+        new = max([m, *s])
+        a, p = exp(m - new), [exp(x - new) for x in s]
+        l, o, m = a * l + sum(p), [a * x + sum(w * v[c] for w, v in zip(p, V[start : start + block])) for c, x in enumerate(o)], new
+    return [x / l for x in o]
+
+
+def passes_weightless_tiles_by(q, K, V, block):
+    """A tile whose every weight is below the last bit of the sums is passed by, and the loop goes on."""
+    m, l, o = -inf, 0.0, [0.0] * len(V[0])
+    for j in range(0, len(K), block):
+        s = [sum(a * b for a, b in zip(q, k)) / sqrt(len(q)) for k in K[j : j + block]]
+        if max(s) < m - 60 and not any(map(math.isnan, s)):
+            continue
+        new = max([m, *s])
+        a, p = exp(m - new), [exp(x - new) for x in s]
+        l, o, m = a * l + sum(p), [a * x + sum(w * v[c] for w, v in zip(p, V[j : j + block])) for c, x in enumerate(o)], new
+    return [x / l for x in o]

@@ -12,9 +12,11 @@ def online_blocked(q, K, V, block):
 
     q is a list of d floats, K a list of S rows of d, V a list of S rows of d_v; S, d,
     d_v, block >= 1. The last tile may be shorter, and block may be larger than S. The
-    answer is the same for every block. Keep no row of S scores. Use one exponential a
-    key and one a tile: the sums are rescaled once a tile. Scores are never inf, but
-    may be large or far below zero. A NaN score gives NaN. Leave q, K and V as they are.
+    answer is the same for every block. Keep nothing that grows with S. Use one
+    exponential a key and one a tile: the old sums are rescaled once a tile. To finish
+    each tile and merge it takes two a tile; it is right, and not allowed here. Scores
+    are never inf, but may be large or far below zero. A NaN score gives NaN, a NaN in
+    V gives NaN in its column. Leave q, K and V as they are and return a new list.
 
         online_blocked([1.0], [[0.0], [0.0]], [[1.0], [3.0]], block=1)  →  [2.0]
     """

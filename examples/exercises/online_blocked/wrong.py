@@ -183,3 +183,160 @@ def as_many_columns_as_q(q, K, V, block):
 
 def hard_codes_the_sample(q, K, V, block):
     return [2.0]
+
+
+# What is wrong only where few look: a threshold, a shape, a list that is not the function's own.
+
+
+def query_scaled_in_place(q, K, V, block):
+    for i in range(len(q)):
+        q[i] /= sqrt(len(q))
+    return attend(q, K, V, block, scale=1.0)
+
+
+def tile_of_nan_alone_is_skipped(q, K, V, block):
+    m, l, o = -inf, 0.0, [0.0] * len(V[0])
+    for j in range(0, len(K), block):
+        s = [sum(a * b for a, b in zip(q, k)) / sqrt(len(q)) for k in K[j : j + block]]
+        top = max([-inf, *s])
+        if top == -inf:
+            continue
+        new = max(m, *s)
+        a, p = exp(m - new), [exp(x - new) for x in s]
+        l = a * l + sum(p)
+        o = [a * x + sum(w * v[c] for w, v in zip(p, V[j : j + block])) for c, x in enumerate(o)]
+        m = new
+    return [x / (l or 1.0) for x in o]
+
+
+def stops_at_a_negligible_tile(q, K, V, block):
+    m, l, o = -inf, 0.0, [0.0] * len(V[0])
+    for j in range(0, len(K), block):
+        s = [sum(a * b for a, b in zip(q, k)) / sqrt(len(q)) for k in K[j : j + block]]
+        if max(s) < m - 50:
+            break
+        new = max(m, *s)
+        a, p = exp(m - new), [exp(x - new) for x in s]
+        l = a * l + sum(p)
+        o = [a * x + sum(w * v[c] for w, v in zip(p, V[j : j + block])) for c, x in enumerate(o)]
+        m = new
+    return [x / l for x in o]
+
+
+def base_stays_while_each_step_is_small(q, K, V, block, limit=8):
+    """The rescale is skipped when the maximum rose little since the last tile: a long gentle rise overflows."""
+    base, last, l, o = -inf, -inf, 0.0, [0.0] * len(V[0])
+    for j in range(0, len(K), block):
+        s = [sum(a * b for a, b in zip(q, k)) / sqrt(len(q)) for k in K[j : j + block]]
+        new = max(last, *s)
+        if not new - last <= limit:
+            a, base = exp(base - new), new
+            l, o = a * l, [a * x for x in o]
+        p = [exp(x - base) for x in s]
+        l, last = l + sum(p), new
+        o = [x + sum(w * v[c] for w, v in zip(p, V[j : j + block])) for c, x in enumerate(o)]
+    return [x / l for x in o]
+
+
+def base_stays_while_each_step_is_below_one(q, K, V, block):
+    return base_stays_while_each_step_is_small(q, K, V, block, 1)
+
+
+def the_only_row_of_v_itself(q, K, V, block):
+    return V[0] if len(V) == 1 and not isnan(sum(K[0])) else attend(q, K, V, block)
+
+
+def small_rises_are_not_rescaled(q, K, V, block):
+    return attend(q, K, V, block, factor=lambda m, new: 1.0 if new - m < 0.2 else exp(m - new))
+
+
+def tiny_rises_are_not_rescaled(q, K, V, block):
+    return attend(q, K, V, block, factor=lambda m, new: 1.0 if new - m < 1e-4 else exp(m - new))
+
+
+def light_keys_are_dropped(q, K, V, block):
+    return attend(q, K, V, block, weight=lambda x, new: 0.0 if x - new < -6 else exp(x - new))
+
+
+def old_sums_are_dropped_at_a_large_rise(q, K, V, block):
+    return attend(q, K, V, block, factor=lambda m, new: 0.0 if new - m > 6 else exp(m - new))
+
+
+def two_exponentials_a_key_by_powers(q, K, V, block):
+    """Right numbers, e ** x for each key and each rescale."""
+    from math import e
+
+    m, l, o = -inf, 0.0, [0.0] * len(V[0])
+    for k, v in zip(K, V):
+        s = sum(a * b for a, b in zip(q, k)) / sqrt(len(q))
+        new = m if s <= m else s
+        a, p = e ** (m - new), e ** (s - new)
+        l, o, m = a * l + p, [a * x + p * y for x, y in zip(o, v)], new
+    return [x / l for x in o]
+
+
+def two_exponentials_a_key_by_pow(q, K, V, block):
+    import math
+
+    m, l, o = -inf, 0.0, [0.0] * len(V[0])
+    for k, v in zip(K, V):
+        s = sum(a * b for a, b in zip(q, k)) / sqrt(len(q))
+        new = m if s <= m else s
+        a, p = math.pow(math.e, m - new), math.pow(math.e, s - new)
+        l, o, m = a * l + p, [a * x + p * y for x, y in zip(o, v)], new
+    return [x / l for x in o]
+
+
+def two_exponentials_a_tile(q, K, V, block):
+    """Each tile finished by itself and then merged: right, and one exponential a tile too many."""
+    state = -inf, 0.0, [0.0] * len(V[0])
+    for j in range(0, len(K), block):
+        s = [sum(a * b for a, b in zip(q, k)) / sqrt(len(q)) for k in K[j : j + block]]
+        top = max(s)
+        p = [exp(x - top) for x in s]
+        part = top, sum(p), [sum(w * v[c] for w, v in zip(p, V[j : j + block])) for c in range(len(V[0]))]
+        m = max(state[0], top)
+        a, b = exp(state[0] - m), exp(top - m)
+        state = m, a * state[1] + b * part[1], [a * x + b * y for x, y in zip(state[2], part[2])]
+    return [x / state[1] for x in state[2]]
+
+
+def keeps_a_part_for_each_tile(q, K, V, block):
+    parts = []
+    for j in range(0, len(K), block):
+        s = [sum(a * b for a, b in zip(q, k)) / sqrt(len(q)) for k in K[j : j + block]]
+        top = next((x for x in s if isnan(x)), max(s))
+        p = [exp(x - top) for x in s]
+        parts.append((top, sum(p), [sum(w * v[c] for w, v in zip(p, V[j : j + block])) for c in range(len(V[0]))]))
+    m = next((t for t, *_ in parts if isnan(t)), max(t for t, *_ in parts))
+    w = [exp(t - m) for t, *_ in parts]
+    l = sum(a * part[1] for a, part in zip(w, parts))
+    return [sum(a * part[2][c] for a, part in zip(w, parts)) / l for c in range(len(V[0]))]
+
+
+def eight_tiles_at_most(q, K, V, block):
+    return attend(q, K[: 8 * block], V[: 8 * block], block)
+
+
+def first_entry_of_the_query_only(q, K, V, block):
+    return attend(q[:1] * len(q) if len(set(q)) == 1 else q, K, V, block, scale=sqrt(len(q)) if len(q) < 9 else 3.0001)
+
+
+def blocks_of_64_at_most(q, K, V, block):
+    return attend(q, K, V, block, tiles=[slice(j, j + min(block, 64)) for j in range(0, len(K), block)])
+
+
+def the_same_list_each_time(q, K, V, block, kept=[]):
+    kept[:] = attend(q, K, V, block)
+    return kept
+
+
+def nan_of_a_value_in_every_column(q, K, V, block):
+    answer = attend(q, K, V, block)
+    return [float("nan")] * len(answer) if any(map(isnan, answer)) else answer
+
+
+def nan_sought_in_the_first_entry_only(q, K, V, block):
+    if any(isnan(x) for x in q):
+        return [0.0] * len(V[0])
+    return attend(q, K, V, block)

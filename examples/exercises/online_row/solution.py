@@ -13,8 +13,9 @@ def online_row(stream):
     stream yields (s, v) for each key: its score, a float but never inf, and its value,
     a list of d_v floats. There is at least one key; the stream can be read once; it may
     be long, so keep a few numbers and not the keys. Scores may be large (1000.0) or
-    far below zero (-1e300), and the largest may come last. A NaN score gives NaN.
-    Leave the lists as they are.
+    far below zero (-1e300), and the largest may come last. A NaN score gives NaN, a
+    NaN in a value gives NaN in its column. Leave the lists as they are and return a
+    new one.
 
         online_row(iter([(0.0, [1.0, 4.0]), (0.0, [3.0, 8.0])]))  →  [2.0, 6.0]
     """

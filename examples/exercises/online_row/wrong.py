@@ -195,3 +195,112 @@ def swallows_overflow(stream):
 
 def top_of_the_module_exits(stream):
     sys.exit(0)
+
+
+# What is wrong only where few look: a threshold, a shape, a list that is not the function's own.
+
+
+def small_rises_are_not_rescaled(stream):
+    return divide(*pass_over(stream, factor=lambda m, new: 1.0 if new - m < 0.2 else exp(m - new)))
+
+
+def tiny_rises_are_not_rescaled(stream):
+    return divide(*pass_over(stream, factor=lambda m, new: 1.0 if new - m < 1e-4 else exp(m - new)))
+
+
+def base_stays_while_each_step_is_small(stream):
+    """The base moves only when a score is far above the one before: a long gentle rise overflows."""
+    base, last, l, o = None, None, 0.0, None
+    for s, v in stream:
+        if base is None or s - last > 8 or s != s:
+            new = s if base is None else max(base, s) if s == s else s
+            a = 0.0 if base is None else exp(base - new)
+            l, o, base = a * l, [a * x for x in o or [0.0] * len(v)], new
+        w = exp(s - base)
+        l, o, last = l + w, [x + w * y for x, y in zip(o, v)], s
+    return divide(o, l)
+
+
+def light_keys_are_dropped(stream):
+    return divide(*pass_over(stream, weight=lambda s, m: 0.0 if s - m < -6 else exp(s - m)))
+
+
+def old_sums_are_dropped_at_a_large_rise(stream):
+    return divide(*pass_over(stream, factor=lambda m, new: 0.0 if new - m > 6 else exp(m - new)))
+
+
+def stops_at_a_negligible_key(stream):
+    def until():
+        m = -inf
+        for s, v in stream:
+            if s < m - 50:
+                return
+            m = max(m, s)
+            yield s, v
+
+    return divide(*pass_over(until()))
+
+
+def exponent_held_above_minus_ten(stream):
+    return divide(*pass_over(stream, weight=lambda s, m: exp(max(s - m, -10.0))))
+
+
+def sixteen_keys_at_most(stream):
+    return divide(*pass_over((s, v) for n, (s, v) in enumerate(stream) if n < 16))
+
+
+def a_thousand_keys_at_most(stream):
+    return divide(*pass_over((s, v) for n, (s, v) in enumerate(stream) if n < 1000))
+
+
+def two_passes_over_a_copied_stream(stream):
+    import copy
+
+    again = copy.copy(stream)
+    m = -inf
+    for s, v in stream:
+        m = s if s > m or s != s else m
+    return divide(*pass_over(again, m, newest=lambda m, s: m))
+
+
+def the_only_value_itself(stream):
+    stream = iter(stream)
+    s, v = next(stream)
+    m, l, o = s, exp(s - s), v
+    for s, v in stream:
+        new = max(m, s)
+        a, p = exp(m - new), exp(s - new)
+        l, o, m = a * l + p, [a * x + p * y for x, y in zip(o, v)], new
+    return divide(o, l) if o is not v or l != l else o
+
+
+def the_same_list_each_time(stream, kept=[]):
+    kept[:] = divide(*pass_over(stream))
+    return kept
+
+
+def nan_beside_a_larger_score_is_dropped(stream):
+    return divide(*pass_over((s, v) for n, (s, v) in enumerate(stream) if not (isnan(s) and n > 3)))
+
+
+def nan_of_a_value_in_every_column(stream):
+    o, l = pass_over(stream)
+    return [float("nan")] * len(o) if any(map(isnan, o)) else divide(o, l)
+
+
+def scores_rounded_to_float32(stream):
+    import struct
+
+    return divide(*pass_over((struct.unpack("f", struct.pack("f", max(-3e38, s) if s == s else s))[0], v) for s, v in stream))
+
+
+def keeps_flags_in_bytes(stream):
+    """One byte a key is still one entry a key."""
+    kept = bytearray()
+
+    def noted():
+        for s, v in stream:
+            kept.append(s > 0)
+            yield s, v
+
+    return divide(*pass_over(noted()))
