@@ -147,14 +147,27 @@ def served(site, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def chromium():
+def playwright():
     if browser.find() is None:
         if os.environ.get("CI"):
             pytest.fail("no Chromium: `make browser` installs one")
         pytest.skip("no Chromium: `make browser` installs one")
     from playwright.sync_api import sync_playwright
 
-    with sync_playwright() as playwright:
-        instance = browser.launch(playwright)
+    with sync_playwright() as instance:
         yield instance
-        instance.close()
+
+
+@pytest.fixture(scope="session")
+def chromium(playwright):
+    instance = browser.launch(playwright)
+    yield instance
+    instance.close()
+
+
+@pytest.fixture(scope="session")
+def chromium_with_gpu(playwright):
+    """A browser whose GPU is software: what it computes is right, how long it takes means nothing."""
+    instance = browser.launch(playwright, "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader")
+    yield instance
+    instance.close()

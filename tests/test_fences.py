@@ -54,7 +54,7 @@ def test_a_fence_names_its_language_and_a_snippet_names_its_file(path):
     text = path.read_text("utf-8")
     for fence in fences.rendered(text):
         assert fence.language, f"{name(path)}:{fence.line}: name the language of this fence"
-        assert fence.language in ("python", "bash", "text"), f"{name(path)}:{fence.line}: nobody runs {fence.language}; sessions are a program and its output"
+        assert fence.language in ("python", "bash", "text") or fence.language == "wgsl" and "--8<--" in "\n".join(text.splitlines()[fence.line : fence.line + 2]), f"{name(path)}:{fence.line}: nobody runs {fence.language}; sessions are a program and its output"
         opening = text.splitlines()[fence.line - 1]
         assert fence.language != "text" or ".no-copy" in opening, f"{name(path)}:{fence.line}: output is not to be copied: write {{.text .no-copy}}"
         body = text.splitlines()[fence.line:]
@@ -63,7 +63,7 @@ def test_a_fence_names_its_language_and_a_snippet_names_its_file(path):
         if any("--8<--" in line for line in body[:end]):
             assert len(sources) == 1, f"{name(path)}:{fence.line}: one fence shows sections of one file"
             source = sources.pop()
-            if source.endswith(".py"):
+            if source.endswith((".py", ".wgsl")):
                 assert fence.title == source, f'{name(path)}:{fence.line}: give this fence title="{source}"'
     outside = re.sub(r"(?ms)^\s*```.*?^\s*```", "", text)
     assert "--8<--" not in outside, f"{name(path)}: a snippet stands outside a fence"

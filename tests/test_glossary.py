@@ -183,7 +183,7 @@ EXEMPT = {  # why: words
     "the lesson's notation": "Br; Bc; dk; do; dp; dq; ds; dv; qk; rowsum; Sd",
     "names that a program or a table on the page prints": """allocated; correction; d 320; efficient; enabled; flash; grouped; keys as given; k and v at work; largest first; layer; largest; first; output; part; parts;
         reduction; repeat; rows; scale; single; memory-efficient; reserved; requested and allocated bytes; FLASHINFER; TURBOQUANT; FlashAttentionImpl""",
-    "explained in the sentence that uses it": "all-to-all; block mask; sliding window; Accelerator; scores and probabilities",
+    "explained in the sentence that uses it": "wavefront; all-to-all; block mask; sliding window; Accelerator; scores and probabilities",
     "what Colab's menus say": "File; Upload; Runtime; runtime; Change; type",
     "stress, no term": "so far; asked for; which numbers meet when; takes part; is padding",
     "English inside a Chinese page's quotation or name": "and; as; for; given; of; the; below",

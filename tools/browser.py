@@ -25,10 +25,10 @@ def find():
         return None
 
 
-def launch(playwright):
+def launch(playwright, *flags):
     """Start the browser that `find` found. Root (containers, CI) needs --no-sandbox."""
     sandbox = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
-    return playwright.chromium.launch(executable_path=find(), args=FLAGS + sandbox)
+    return playwright.chromium.launch(executable_path=find(), args=[*FLAGS, *flags, *sandbox])
 
 
 def install():

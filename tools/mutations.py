@@ -405,6 +405,18 @@ MUTATIONS = [
     M("calculator-card-has-another-bandwidth", "docs/hooks/core/calculator.py", '"gbps": 2039', '"gbps": 2093', "tests/test_calculator.py::test_a_card_has_every_number_and_says_where_it_stands"),
     M("calculator-hands-over-another-spread", "docs/hooks/core/calculator.py", 'row["p10_ms"], row["p90_ms"], of', 'row["p90_ms"], row["p10_ms"], of', "tests/test_calculator.py::test_every_measured_row_of_a_shape_is_handed_over_exactly"),
     M("calculator-hands-over-rounded-bytes", "docs/hooks/core/calculator.py", "    if size != int(size):", "    if False:", "tests/test_calculator.py::test_every_measured_row_of_a_shape_is_handed_over_exactly", "DID NOT RAISE"),
+    # The reader's own GPU
+    M("flash-in-the-browser-does-not-rescale", "examples/webgpu/flash.wgsl", "l *= rescale;", "l *= 1.0;", "tests/test_gpu.py::test_the_editor_names_the_mistake_and_times_what_is_right"),
+    M("naive-in-the-browser-is-not-scaled", "docs/theme/js/gpu-attention.js", "d, 1, [scale])", "d, 1, [1])", "tests/test_gpu.py::test_wrong_numbers_memory_that_runs_out_and_a_cap_are_rows_that_say_so"),
+    M("gpu-passes-the-announced-memory", "docs/theme/js/gpu-attention.js", "> cap ? largestS(maxBufferSize, H) + 1 : S", "> cap ? S : S", "tests/test_gpu.py::test_a_limit_on_bindings_alone_is_predicted_too"),
+    M("gpu-takes-the-default-limits", "docs/theme/js/gpu-device.js", "wanted.map((name)", "[].map((name)", "tests/test_gpu.py::test_bytes_are_as_predicted_values_are_right_and_naive_is_refused_where_the_formula_says[en-False]"),
+    M("gpu-hides-wrong-numbers", "docs/theme/js/gpu-attention.js", "if (!(row.rel_err <= TOLERANCE)) row.status", "if (row.rel_err > 1) row.status", "tests/test_gpu.py::test_wrong_numbers_memory_that_runs_out_and_a_cap_are_rows_that_say_so"),
+    M("gpu-runs-before-the-button", "docs/hooks/core/gpu.py", '"ask": words', '"asks": words', "tests/test_gpu.py::test_nothing_runs_and_nothing_is_fetched_before_the_button_which_says_what_will_happen[en/gpu/]"),
+    M("gpu-goes-on-out-of-sight", "docs/theme/js/gpu-device.js", "if (document.hidden)", "if (false)", "tests/test_gpu.py::test_a_hidden_page_a_stop_and_a_lost_device_end_the_run_and_keep_what_was_measured"),
+    M("gpu-keeps-its-device", "docs/theme/js/gpu-device.js", "    this.device.destroy();\n", "", "tests/test_gpu.py::test_the_short_form_refuses_too_and_frees_its_device"),
+    M("gpu-grader-runs-no-threads", "docs/theme/js/gpu-grade.js", "MANY = 256;", "MANY = 1;", "tests/test_gpu.py::test_wrong_kernels_are_refused_and_what_is_wrong_is_named"),
+    M("browser-result-claims-cuda", "examples/webgpu/results/schema.json", '"cuda": {"type": "null"}', '"cuda": {"type": ["null", "string"]}', "tests/test_gpu.py::test_a_contributed_file_is_read_and_a_damaged_one_is_named"),
+
     M("calculator-takes-gb-for-gib", "docs/theme/js/calculator.js", "(v.gib - v.reserve) * 2 ** 30", "(v.gib - v.reserve) * 1e9", "tests/test_calculator.py::test_what_opens_is_the_lessons_shape_by_the_labs_functions[en]"),
     M("calculator-forgets-the-copies-of-k-and-v", "docs/theme/js/calculator.js", "causal) + copies,", "causal),", "tests/test_calculator.py::test_formulas_as_written_give_the_numbers_behind_them"),
     M("calculator-exchanges-the-measured-sides", "docs/theme/js/calculator.js", 'rows.push([words.measuredOn(mine.gpu), ...["naive", "flash"]', 'rows.push([words.measuredOn(mine.gpu), ...["flash", "naive"]', "tests/test_calculator.py::test_what_was_measured_stands_beside_the_prediction_as_the_json_has_it"),
@@ -525,7 +537,7 @@ def baseline(place, checks):
 def groups(mutations):
     """The checks of these mutations, once each, in lists that are run together."""
     checks = sorted({node for mutation in mutations if mutation.check != BUILD for node in nodes(mutation.check)})
-    built = [check for check in checks if re.match(r"tests/test_(site|check_site|search|browser|accessibility|run_widget|stepper|exercise_widget|calculator|quiz|notebooks)\.py", check)]
+    built = [check for check in checks if re.match(r"tests/test_(site|check_site|search|browser|accessibility|run_widget|stepper|exercise_widget|calculator|quiz|notebooks|gpu)\.py", check)]
     rest = [check for check in checks if check not in built]
     half = len(built) // 2
     return [group for group in (built[:half], built[half:], rest, [BUILD] * any(mutation.check == BUILD for mutation in mutations)) if group]

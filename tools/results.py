@@ -27,7 +27,7 @@ LARGEST = 16 * 2**20   # bytes of one result
 
 import compare  # noqa: E402
 import run  # noqa: E402
-from core import results  # noqa: E402
+from core import gpu, results  # noqa: E402
 from core.errors import PageError  # noqa: E402
 
 
@@ -40,7 +40,10 @@ def check():
     found = results.load(RESULTS, EXAMPLES)
     for (card, lab), result in found.items():
         print(f"{card}/{lab}: {result['run']['started'][:10]}, commit {result['source']['commit'][:9]}" + (", measured before the last change of this program" if result["stale"] else ""))
-    print(f"{len(found)} results are complete.")
+    browsers = gpu.contributed(EXAMPLES / "webgpu" / "results")
+    for name, result in browsers.items():
+        print(f"webgpu/{name}: {result['run']['started'][:10]}, of a browser")
+    print(f"{len(found) + len(browsers)} results are complete.")
 
 
 def fetch(out, number=None):

@@ -81,7 +81,7 @@ def read(top):
 
 def snippets(book):
     """{name: text} of what a fence may include: the examples with marks around their sections, and the captured outputs."""
-    return {name: sections.mark(text.replace("\r\n", "\n")) for name, text in book.examples.items()} | {f"outputs/{name}": text for name, text in book.outputs.items()}
+    return {name: sections.mark(text.replace("\r\n", "\n")) if name.endswith(".py") else text for name, text in book.examples.items()} | {f"outputs/{name}": text for name, text in book.outputs.items()}
 
 
 def front_matter(text):
@@ -91,10 +91,11 @@ def front_matter(text):
 
 
 def _examples(folder):
-    """The programs as single files, and of each exercise what is made of its folder."""
+    """The programs as single files, the kernels of the browser, and of each exercise what is made of its folder."""
+    kernels = {path.relative_to(folder).as_posix(): path.read_bytes().decode("utf-8") for path in sorted(folder.glob("webgpu/*.wgsl"))}
     inner = folder / "exercises"
     try:
-        return bundle.published(folder) | exercises.served(inner, exercises.words(inner))
+        return bundle.published(folder) | kernels | exercises.served(inner, exercises.words(inner))
     except bundle.BundleError as error:
         raise PageError(f"examples: {error}") from None
 

@@ -9,9 +9,11 @@ import re
 import types
 
 from . import calculator as shapes
+from . import gpu as browsers
 from . import online_trace, tex
 from . import quiz as quizzes
 from .errors import PageError
+from .gpu_words import WORDS
 
 
 def render(name, options, numbers):
@@ -196,4 +198,15 @@ def quiz(options, numbers):
     return f'<div class="widget widget-quiz" data-widget="quiz" data-quiz="{html.escape(name, quote=True)}" data-ask="{ask}" data-search-exclude>{quizzes.render(name, numbers)}</div>'
 
 
-RENDERERS = {"run": (run, ["file"]), "stepper": (stepper, ["file"]), "exercise": (exercise, ["name"]), "progress": (progress, []), "calculator": (calculator, []), "quiz": (quiz, ["name"])}
+def gpu(options, numbers):
+    """Naive and flash attention on the reader's own GPU; js/site.js fetches the script when the reader presses the button that says what will happen."""
+    return browsers.measure(options["form"], numbers.place.root, WORDS[numbers.place.lang]["gpu"], numbers.book.results, numbers.book.examples)
+
+
+def wgsl(options, numbers):
+    """A kernel of examples/webgpu in an editor, graded on the reader's own GPU."""
+    name = options["name"]
+    return browsers.editor(name, numbers.place.root, WORDS[numbers.place.lang]["wgsl"], example(f"webgpu/{name}.wgsl", numbers))
+
+
+RENDERERS = {"gpu": (gpu, ["form"]), "wgsl": (wgsl, ["name"]), "run": (run, ["file"]), "stepper": (stepper, ["file"]), "exercise": (exercise, ["name"]), "progress": (progress, []), "calculator": (calculator, []), "quiz": (quiz, ["name"])}
