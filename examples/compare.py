@@ -60,7 +60,7 @@ def read_result(path):
             raise TypeError("a row is not an object")
         if any(isinstance(value, (dict, list)) or is_number(value) and abs(value) > 1e300 for row in result["rows"] for value in row.values()):
             raise TypeError("a row holds more than words and numbers")
-        said = [result["machine"]["gpu"], result["software"]["torch"], result["source"]["sha256"], result["run"]["started"]]
+        said = [result["machine"]["gpu"], result["software"]["torch"], result["source"]["id" if "id" in result["source"] else "sha256"], result["run"]["started"]]
         if not all(isinstance(text, str) for text in said + [result["source"].get("commit") or "", result["run"].get("error") or ""]):
             raise TypeError("the card, the versions, the commit, the day and the error are words")
         if result["run"]["status"] not in ("ok", "running", "failed"):

@@ -7,8 +7,8 @@
 
 A lab is a file beside this one with a function measure(). It has check(), which raises when the code is wrong; measure(),
 which yields one flat dict a row; values(rows), one flat dict; header(part), line(row), footer(values), the text of its table.
-The result goes to <results>/<gpu>/<lab>.json, replaced atomically after every row, and holds no host, user or path.
-results/schema.json describes it. A run that stops early keeps its rows and says so in run.status.
+The result goes to <results>/<gpu>/<lab>.json, one row a line, replaced atomically after every row. It holds no host, user or
+path, and nothing that follows from its rows. results/schema.json describes it. A run that stops early keeps its rows and says so in run.status.
 An exception of a lab's with `cannot_run_here` (counters without permission, say) before the first row makes it "skipped" and not
 "failed", and leaves its last result alone. Neither stops the labs behind it.
 """
@@ -17,7 +17,6 @@ import argparse
 import ast
 import datetime
 import gc
-import hashlib
 import importlib.metadata
 import importlib.util
 import json
@@ -32,6 +31,8 @@ import tempfile
 import threading
 import time
 import warnings
+
+from kit.identity import identity
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -70,17 +71,16 @@ def run_lab(name, path, results, commit=None, dirty=None, device=0):
     gc.collect()
     gc.freeze()                                            # what is imported stays: a lab's collections need not walk it again
     result = {
-        "schema": 1, "lab": name, "source": source(path, commit, dirty),
+        "schema": 2, "lab": name, "source": source(path, commit, dirty),
         "run": {"started": started, "seconds": None, "command": f"python examples/run.py {name}", "seed": getattr(lab, "SEED", None),
                 "status": "running", "error": None},
-        "machine": machine(device), "software": software(), "rows": [], "values": {}, "output": "",
+        "machine": machine(device), "software": software(), "rows": [],
     }
     target = results / slug(result["machine"]["gpu"]) / f"{name}.json"
 
     def say(text):
         if text:
             print(text, flush=True)
-            result["output"] += text + "\n"
 
     def save(status="running", error=None):
         result["run"].update(seconds=round(time.monotonic() - begin, 1), status=status, error=error)
@@ -94,8 +94,7 @@ def run_lab(name, path, results, commit=None, dirty=None, device=0):
             result["rows"].append(row)
             say(lab.line(row))
             save()
-        result["values"] = lab.values(result["rows"])
-        say(lab.footer(result["values"]))
+        say(lab.footer(lab.values(result["rows"])))
         if not result["rows"]:
             raise ValueError("measure() gave no row")
         save("ok")
@@ -132,7 +131,7 @@ def summary(left, count):
 def write(path, result):
     """Replace `path` by the result as strict JSON, so that a reader sees the old file or the new one and nothing between."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(strict(result), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    text = as_text(result)
     part = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")   # two runs at once write two files
     part.unlink(missing_ok=True)
     try:
@@ -141,6 +140,18 @@ def write(path, result):
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def as_text(result):
+    """The result as strict JSON: a line for each field, and one for each row."""
+    def said(value):
+        return json.dumps(strict(value), ensure_ascii=False, allow_nan=False)
+
+    fields = []
+    for name, value in result.items():
+        rows = isinstance(value, list) and value
+        fields.append(f" {said(name)}: " + ("[\n" + ",\n".join(f"  {said(row)}" for row in value) + "\n ]" if rows else said(value)))
+    return "{\n" + ",\n".join(fields) + "\n}\n"
 
 
 def strict(value):
@@ -155,14 +166,13 @@ def strict(value):
 # Where a result comes from: nothing here names a host, a user or a folder.
 
 def source(path, commit=None, dirty=None):
-    """The program: its name, its sha256 with LF line ends, the commit, and whether it differs from that commit's version."""
+    """The program: its name, the identity of what measures in it, the commit, and whether it or the kit differs from that commit's version."""
     if commit is None:
         commit = git("rev-parse", "HEAD")
     if dirty is None and commit:
-        changes = git("status", "--porcelain", "--", path.name)
+        changes = git("status", "--porcelain", "--", path.name, "kit")
         dirty = None if changes is None else changes != ""
-    digest = hashlib.sha256(path.read_bytes().replace(b"\r\n", b"\n")).hexdigest()
-    return {"path": f"examples/{path.name}", "sha256": digest, "commit": commit, "dirty": dirty}
+    return {"path": f"examples/{path.name}", "id": identity(path), "commit": commit, "dirty": dirty}
 
 
 def git(*arguments):

@@ -3,12 +3,14 @@ import atexit
 import functools
 import http.server
 import importlib.util
+import json
 import pathlib
 import shutil
 import tempfile
 
 import bundle
 import pytest
+import run as runner
 from tree import LANGUAGES, PAGES, SITE_URL, TOP, Tree, build, copied  # noqa: F401  the tests' names for the tree
 
 
@@ -43,3 +45,9 @@ def bundled(name):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def measured(lab, card="nvidia-h200"):
+    """The committed result of a lab, with the values that follow from its rows."""
+    result = json.loads((TOP / "examples/results" / card / f"{lab}.json").read_text("utf-8"))
+    return {**result, "values": runner.strict(importlib.import_module(lab).values(result["rows"]))}

@@ -12,7 +12,7 @@ import pytest
 from core import calculator, results
 from core.errors import PageError
 from core.measured import short_kernel
-from support import LANGUAGES, TOP, violations
+from support import LANGUAGES, TOP, measured, violations
 from test_arithmetic import H200, RTX_4090
 
 FORMULAS = TOP / "docs/theme/js/formulas.js"
@@ -199,7 +199,7 @@ def test_what_is_outside_the_domain_is_refused_in_words(chromium, served):
 # What the build gives the page.
 
 
-RESULTS = {lab: json.loads((TOP / f"examples/results/nvidia-h200/{lab}.json").read_text("utf-8")) for lab in calculator.LABS.values()}
+RESULTS = {lab: measured(lab) for lab in calculator.LABS.values()}
 
 
 SHEETS = {   # sms, gib, gbps, tflops of each data sheet, a second time by hand
@@ -224,9 +224,9 @@ def test_measured_ceilings_are_a_preset_only_where_there_is_a_result():
     loaded = results.load(TOP / "examples/results", TOP / "examples")
     with_result, without = calculator.cards(loaded, "en"), calculator.cards({}, "en")
     assert [card["key"] for card in without] == [card["key"] for card in calculator.CARDS]
-    measured = next(card for card in with_result if card["key"] == "h200-measured")
+    ceiling = next(card for card in with_result if card["key"] == "h200-measured")
     values = RESULTS["attention_roofline"]["values"]
-    assert measured["gbps"] == round(values["copy_gbps"]) and measured["tflops"] == round(values["matmul_tflops"]) and "NVIDIA H200" in measured["source"]
+    assert ceiling["gbps"] == round(values["copy_gbps"]) and ceiling["tflops"] == round(values["matmul_tflops"]) and "NVIDIA H200" in ceiling["source"]
 
 
 def test_every_measured_row_of_a_shape_is_handed_over_exactly():

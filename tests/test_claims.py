@@ -5,17 +5,16 @@ A page never types a measured number, but it says which program wins, where, and
 measured again and one of these fails, either the page is wrong now, in both languages, or the measurement is.
 """
 import functools
-import json
 import re
 
 import pytest
 from core.calculator import CARDS
-from support import LANGUAGES, TOP
+from support import LANGUAGES, TOP, measured
 
 
 @functools.cache
 def result(lab):
-    return json.loads((TOP / "examples" / "results" / "nvidia-h200" / f"{lab}.json").read_text("utf-8"))
+    return measured(lab)
 
 
 def rows(lab, **fields):

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import support
 import torch
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -294,7 +295,7 @@ def test_a_cache_that_does_not_fit_is_a_row_a_side(small, monkeypatch):
 @pytest.fixture(scope="module")
 def result():
     assert RESULT.is_file(), "measure it: make labs LAB=decode_attention, on an H200"
-    return json.loads(RESULT.read_text("utf-8"))
+    return support.measured("decode_attention")
 
 
 def rows_of(result, part, **fields):
@@ -319,7 +320,6 @@ def test_measured_columns_follow_from_times(result):
     for row in rows_of(result, "ceiling"):
         assert row["traffic_bytes"] == {"copy": 2, "read": 1}[row["impl"]] * 4 * 2**30 and row["p10_ms"] <= row["ms"] <= row["p90_ms"]
         assert math.isclose(row["gbps"], row["traffic_bytes"] / row["ms"] / 1e6)
-    assert lab.values(result["rows"]) == found
 
 
 def test_measured_bytes_are_the_predicted_ones(result):

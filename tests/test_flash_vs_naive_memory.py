@@ -8,6 +8,7 @@ import sys
 import types
 
 import pytest
+import support
 import torch
 
 import flash_vs_naive_memory as lab
@@ -452,7 +453,7 @@ def test_a_capped_child_answers_with_a_row(allocator, monkeypatch, capsys):
 
 @pytest.fixture(scope="module")
 def measured():
-    return json.loads((EXAMPLES / "results/nvidia-h200/flash_vs_naive_memory.json").read_text("utf-8"))
+    return support.measured("flash_vs_naive_memory")
 
 
 def rows_of(measured, *parts):

@@ -7,7 +7,7 @@ import sys
 
 import outputs
 import pytest
-from support import LANGUAGES, TOP
+from support import LANGUAGES, TOP, measured
 
 FOLDER = TOP / "examples/pitfalls"
 FILES = sorted(FOLDER.glob("*.py"))
@@ -26,7 +26,7 @@ def stem(path):
 
 
 def result(lab):
-    return json.loads((TOP / f"examples/results/nvidia-h200/{lab}.json").read_text("utf-8"))
+    return measured(lab)
 
 
 def test_there_are_at_least_twelve():

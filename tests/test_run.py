@@ -5,6 +5,7 @@ import getpass
 import hashlib
 import importlib
 import inspect
+import io
 import json
 import os
 import pathlib
@@ -13,13 +14,18 @@ import signal
 import socket
 import subprocess
 import sys
+import tarfile
+import tempfile
 import time
 
+import bundle
 import jsonschema
 import pytest
+from core import results
 
 import flash_vs_naive_memory
 import run as runner
+from kit.identity import identity
 
 EXAMPLES = pathlib.Path(runner.__file__).resolve().parent
 TOP = EXAMPLES.parent
@@ -68,6 +74,8 @@ class Folder:
         (path / "stand-in").mkdir()
         (path / "stand-in" / "torch.py").write_text(TORCH)
         shutil.copy(EXAMPLES / "run.py", path)
+        (path / "kit").mkdir()
+        shutil.copy(EXAMPLES / "kit" / "identity.py", path / "kit")
 
     def lab(self, name, text=LAB, **changes):
         for old, new in changes.items():
@@ -106,13 +114,12 @@ def test_a_result_has_every_field_and_fits_the_schema(folder):
     result = folder.result("small")
     jsonschema.Draft202012Validator(SCHEMA).validate(result)
     assert [row["ms"] for row in result["rows"]] == [1.5, None, None]
-    assert result["source"] == {"path": "examples/small.py", "sha256": __import__("hashlib").sha256((folder.path / "small.py").read_bytes()).hexdigest(),
-                                "commit": SHA, "dirty": False}
-    assert result["values"] == {"count": 3, "nothing": None} and result["output"] == "part a\nS = 1\npart b\nS = 3\n3 rows\n"
+    assert result["source"] == {"path": "examples/small.py", "id": identity(folder.path / "small.py"), "commit": SHA, "dirty": False}
     assert result["run"]["command"] == "python examples/run.py small" and result["run"]["seed"] == 7
     assert result["machine"]["gpu"] == "NVIDIA H200" and result["software"]["cudnn"] == "91501"
-    for printed in result["output"].splitlines():
-        assert printed in done.stdout
+    assert "part a\nS = 1\npart b\nS = 3\n3 rows\n" in done.stdout and result.keys() == {"schema", "lab", "source", "run", "machine", "software", "rows"}
+    lines = (folder.path / "results" / "nvidia-h200" / "small.json").read_text("utf-8").splitlines()
+    assert [json.loads(line.rstrip(",")) for line in lines if line.startswith("  ")] == result["rows"], "one row a line"
 
 
 def test_no_host_user_or_path(folder):
@@ -126,8 +133,8 @@ def test_no_host_user_or_path(folder):
     assert f'"{user}"' not in text and f"/{user}" not in text and f"{user}@" not in text
 
 
-@pytest.mark.parametrize("path", [[], ["schema"], ["lab"], ["source"], ["run"], ["machine"], ["software"], ["rows"], ["values"], ["output"],
-                                  *(["source", name] for name in ("path", "sha256", "commit", "dirty")),
+@pytest.mark.parametrize("path", [[], ["schema"], ["lab"], ["source"], ["run"], ["machine"], ["software"], ["rows"],
+                                  *(["source", name] for name in ("path", "id", "commit", "dirty")),
                                   *(["run", name] for name in ("started", "seconds", "command", "seed", "status", "error")),
                                   *(["machine", name] for name in ("gpu", "memory", "driver", "sms", "l2", "cpu", "os")),
                                   *(["software", name] for name in ("python", "torch", "cuda", "cudnn", "triton")),
@@ -148,11 +155,11 @@ def test_a_missing_field_is_refused(complete, path):
 
 
 @pytest.mark.parametrize("change", [
-    lambda r: r["source"].update(commit=None), lambda r: r["source"].update(dirty=None), lambda r: r["source"].update(sha256="x"),
+    lambda r: r["source"].update(commit=None), lambda r: r["source"].update(dirty=None), lambda r: r["source"].update(id="x"), lambda r: r["source"].update(sha256="a" * 64),
     lambda r: r["run"].update(status="running"), lambda r: r["run"].update(status="failed", error="ValueError"),
     lambda r: r["rows"].clear(), lambda r: r["rows"][0].update(kernel=None), lambda r: r["rows"][0].update(status="fine"),
-    lambda r: r["rows"][0].update(list=[1]), lambda r: r["values"].clear(), lambda r: r.update(host="me"), lambda r: r["machine"].update(host="me"),
-    lambda r: r.update(schema=2), lambda r: r.update(output=""), lambda r: r["machine"].update(memory="139 GiB"),
+    lambda r: r["rows"][0].update(list=[1]), lambda r: r.update(host="me"), lambda r: r["machine"].update(host="me"),
+    lambda r: r.update(schema=1), lambda r: r.update(schema=3), lambda r: r.update(output="a\n"), lambda r: r.update(values={"a": 1}), lambda r: r["machine"].update(memory="139 GiB"),
 ])
 def test_what_is_incomplete_or_foreign_is_refused(complete, change):
     change(complete)
@@ -160,14 +167,27 @@ def test_what_is_incomplete_or_foreign_is_refused(complete, change):
         jsonschema.Draft202012Validator(SCHEMA).validate(complete)
 
 
+@pytest.mark.parametrize("path", [[], ["values"], ["output"], ["source", "sha256"]], ids=lambda path: "/".join(path) or "complete")
+def test_a_result_of_the_first_schema_is_still_read(complete, path):
+    """run.py wrote the file's sha256, values and output until the identity came."""
+    validator = jsonschema.Draft202012Validator(SCHEMA)
+    del complete["source"]["id"]
+    result = {**complete, "schema": 1, "source": {**complete["source"], "sha256": "a" * 64}, "values": {"a": 1}, "output": "a\n"}
+    validator.validate(result)
+    if path:
+        del functools.reduce(dict.get, path[:-1], result)[path[-1]]
+        with pytest.raises(jsonschema.ValidationError, match=path[-1]):
+            validator.validate(result)
+
+
 @pytest.fixture
 def complete():
     return {
-        "schema": 1, "lab": "small", "source": {"path": "examples/small.py", "sha256": "a" * 64, "commit": SHA, "dirty": False},
+        "schema": 2, "lab": "small", "source": {"path": "examples/small.py", "id": "a" * 64, "commit": SHA, "dirty": False},
         "run": {"started": "2026-11-29T12:00:00Z", "seconds": 1.5, "command": "python examples/run.py small", "seed": None, "status": "ok", "error": None},
         "machine": {"gpu": "NVIDIA H200", "memory": 1, "driver": None, "sms": 132, "l2": None, "cpu": "x86_64", "os": "Linux x86_64"},
         "software": {"python": "3.12.3", "torch": "2.11.0", "cuda": "13.0", "cudnn": None, "triton": None},
-        "rows": [{"S": 1, "kernel": "k", "status": "ok"}, {"S": 2, "kernel": None, "status": "oom"}], "values": {"a": 1}, "output": "a\n",
+        "rows": [{"S": 1, "kernel": "k", "status": "ok"}, {"S": 2, "kernel": None, "status": "oom"}],
     }
 
 
@@ -320,17 +340,17 @@ def test_commit_and_dirty_come_from_git(folder):
     git = lambda *arguments: subprocess.run(
         ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *arguments], cwd=folder.path, check=True, capture_output=True, text=True).stdout.strip()
     assert folder.run().returncode == 0 and folder.result("small")["source"]["commit"] is None
-    git("init", "-q"), git("add", "small.py"), git("commit", "-qm", "a")
+    git("init", "-q"), git("add", "small.py", "kit"), git("commit", "-qm", "a")
     assert folder.run().returncode == 0
     assert (folder.result("small")["source"]["commit"], folder.result("small")["source"]["dirty"]) == (git("rev-parse", "HEAD"), False)
     folder.lab("small", LAB + "\n# changed\n")
     assert folder.run().returncode == 0 and folder.result("small")["source"]["dirty"] is True
 
 
-def test_line_ends_do_not_change_the_hash(tmp_path):
-    (tmp_path / "a.py").write_bytes(b"a = 1\nb = 2\n")
-    (tmp_path / "b.py").write_bytes(b"a = 1\r\nb = 2\r\n")
-    assert runner.source(tmp_path / "a.py", "c", False)["sha256"] == runner.source(tmp_path / "b.py", "c", False)["sha256"]
+def test_line_ends_do_not_change_the_id(tmp_path):
+    (tmp_path / "a.py").write_bytes(b"def measure():\n    return 1\n")
+    (tmp_path / "b.py").write_bytes(b"def measure():\r\n    return 1\r\n")
+    assert runner.source(tmp_path / "a.py", "c", False)["id"] == runner.source(tmp_path / "b.py", "c", False)["id"]
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path):
@@ -363,15 +383,21 @@ def test_committed_results_fit_the_schema():
 
 
 @pytest.mark.parametrize("path", sorted((EXAMPLES / "results").glob("*/*.json")), ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_a_committed_result_is_what_its_rows_say(path, capsys):
-    """The values and the text that pages show are made from the rows; nobody edits one without the other."""
+def test_a_committed_result_says_what_it_is_and_is_as_run_py_writes_it(path):
     result = json.loads(path.read_text("utf-8"))
-    lab = importlib.import_module(path.stem)
+    assert result["schema"] == 1 or path.read_text("utf-8") == runner.as_text(result)
     assert result["lab"] == path.stem and result["source"]["path"] == f"examples/{path.stem}.py" and result["source"]["dirty"] is False
     assert runner.slug(result["machine"]["gpu"]) == path.parent.name and result["run"]["command"].endswith(f"run.py {path.stem}")
-    assert result["values"] == lab.values(result["rows"])
+
+
+@pytest.mark.parametrize("path", sorted((EXAMPLES / "results").glob("*/*.json")), ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_what_pages_show_as_output_is_what_the_lab_prints(path, capsys):
+    """Derived at build from the rows, by the lab's own header, line and footer."""
+    result, program = json.loads(path.read_text("utf-8")), EXAMPLES / f"{path.stem}.py"
+    values, output = results.Lab(path.stem, bundle.bundle(program), program).derived(result["rows"])
+    lab = importlib.import_module(path.stem)
     lab.report(iter(result["rows"]))
-    assert result["output"] == capsys.readouterr().out + lab.footer(result["values"]) + "\n"
+    assert values == runner.strict(lab.values(result["rows"])) and output == capsys.readouterr().out + lab.footer(values) + "\n"
 
 
 RUNS = {path.relative_to(TOP).as_posix(): (lambda result: (result["source"], result["run"]["started"])) for path in sorted((EXAMPLES / "results").glob("*/*.json"))}
@@ -387,13 +413,25 @@ def test_what_was_measured_names_the_commit_of_its_program_and_a_day_after_it(na
     if made is None:
         assert not any(committed(run_of(other)[0]["commit"]) for other in RUNS), f"{name}: there is no commit {source['commit']}; measure again, from a commit that is here"
     else:
-        program = git("show", f"{source['commit']}:{source['path']}")
-        assert program.returncode == 0 and hashlib.sha256(program.stdout).hexdigest() == source["sha256"], f"{name}: {source['path']} of commit {source['commit'][:9]} is another program"
+        program = git("show", f"{source['commit']}:{source['path']}").stdout
+        same = source["id"] == identity_at(source["commit"], source["path"]) if "id" in source else source["sha256"] == hashlib.sha256(program).hexdigest()
+        assert same, f"{name}: {source['path']} of commit {source['commit'][:9]} is another program"
         assert made <= measured, f"{name}: measured on {date}, before its commit was made"
 
 
 def git(*arguments):
     return subprocess.run(["git", *arguments], cwd=TOP, capture_output=True)
+
+
+@functools.cache
+def identity_at(commit, path):
+    """The identity of a program as it stood at a commit, with its kit; None where it was not there."""
+    with tempfile.TemporaryDirectory() as folder:
+        packed = git("archive", commit, "examples")
+        tarfile.open(fileobj=io.BytesIO(packed.stdout)).extractall(folder, filter="data")
+        program, own = pathlib.Path(folder, path), pathlib.Path(folder, "examples/kit/identity.py")
+        found = runner.load(own).identity if own.is_file() else identity          # as it was computed then
+        return found(program) if program.is_file() else None
 
 
 @functools.cache

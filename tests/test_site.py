@@ -94,18 +94,48 @@ def test_a_second_card_stands_beside_the_first(tree):
         assert "54,321" in page and "1,904" in page and re.search(r"<label[^>]*>Other Card</label>", page), lang
 
 
-def test_a_changed_program_shows_a_visible_mark(tree):
-    path = tree.path("examples/flash_vs_naive_memory.py")
-    path.write_text(path.read_text("utf-8") + "\n# changed\n", "utf-8")
-    assert tree.build().returncode == 0
-    assert "measured before the last change" in tree.page("en/lesson/index.html")
-    assert "程序在测量之后改动过" in tree.page("zh/lesson/index.html")
-    for lang, banner in {"en": "Programs changed after", "zh": "本页有程序在测量之后改动过"}.items():
-        assert banner in tree.page(f"{lang}/lesson/index.html"), f"{lang}: the banner above the page"
+MEMORY = "examples/flash_vs_naive_memory.py"
+STALE = {"en": ("measured before the last change", "Programs changed after"), "zh": ("程序在测量之后改动过", "本页有程序在测量之后改动过")}   # beside its numbers, and above the page
+MEASURES = {   # one of each kind that measures
+    "a constant": [(MEMORY, "SEED = ", "SEED = 1 + ")],
+    "a default": [(MEMORY, "def check(attention=flash", "def check(attention=naive")],
+    "a decorator": [(MEMORY, "\ndef check(", "\n@functools.cache\ndef check("), (MEMORY, "import argparse\n", "import argparse\nimport functools\n")],
+}
 
 
-def test_the_committed_results_are_those_of_the_committed_programs(site):
-    assert "measured before the last change" not in (site / "en/lesson/index.html").read_text("utf-8")
+@pytest.mark.parametrize("what", MEASURES)
+def test_a_change_of_what_a_lab_measures_marks_every_page_that_shows_its_numbers(tree, what):
+    for name, old, new in MEASURES[what]:
+        assert old in (text := tree.path(name).read_text("utf-8"))
+        tree.path(name).write_text(text.replace(old, new, 1), "utf-8")
+    done = tree.build()
+    assert done.returncode == 0, done.stdout
+    for lang in LANGUAGES:
+        for path in sorted(tree.path(f"docs/{lang}").glob("*.md")):
+            shown = tree.page(f"{lang}/{'' if path.stem == 'index' else path.stem + '/'}index.html")
+            uses = bool(re.search(r"\{\{ flash_vs_naive_memory\.", path.read_text("utf-8")))
+            assert (STALE[lang][1] in shown) == uses, f"{lang}/{path.name}: the banner above the page"
+        lesson = tree.page(f"{lang}/lesson/index.html")
+        assert all(words in lesson for words in STALE[lang])
+
+
+def test_what_only_prints_changes_the_output_on_the_page_and_marks_nothing(tree, site):
+    """A comment, a docstring, a label, a header, the order of a line's columns: no GPU is needed, and what is shown as printed follows at once."""
+    path = tree.path("examples/decode_attention.py")
+    text = path.read_text("utf-8")
+    lesson = tree.path("docs/en/lesson.md")
+    lesson.write_text(lesson.read_text("utf-8") + "\n```{.text .no-copy}\n{{ decode_attention.output }}\n```\n", "utf-8")
+    other = tree.path("docs/zh/lesson.md")
+    other.write_text(other.read_text("utf-8") + "\n```{.text .no-copy}\n{{ decode_attention.output }}\n```\n", "utf-8")
+    assert "Ceilings: copy" in text
+    text = text.replace("Ceilings: copy", "a new label: copy")
+    path.write_text(text.replace('"""', '"""Said in other words. ', 1) + "\n# a comment\n", "utf-8")
+    done = tree.build()
+    assert done.returncode == 0, done.stdout
+    for lang in LANGUAGES:
+        assert "a new label" in tree.page(f"{lang}/lesson/index.html")
+        for page in (tree.out / lang).rglob("index.html"):
+            assert not any(words in page.read_text("utf-8") for words in STALE[lang]), page
 
 
 @pytest.mark.parametrize("name, old, new, complaint", [

@@ -335,9 +335,9 @@ def test_publish_shows_the_number_of_a_fresh_artifact_in_both_languages(rehearsa
 def test_publish_marks_a_result_whose_program_changed_after_measuring(rehearsal):
     def older(result):
         cell(76543.0)(result)
-        result["source"]["sha256"] = "0" * 64
-    with (rehearsal.top / "examples/flash_vs_naive_memory.py").open("a", encoding="utf-8") as file:
-        file.write("\n# changed after measuring\n")
+        result["source"]["id"] = "0" * 64
+    program = rehearsal.top / "examples/flash_vs_naive_memory.py"
+    program.write_text(program.read_text("utf-8").replace("SEED = ", "SEED = 1 + ", 1), "utf-8")
     rehearsal.artifact({"nvidia-h200/flash_vs_naive_memory.json": rehearsal.result("flash_vs_naive_memory", edit=older)})
     done = rehearsal.play("publish", "build", upto="Build the site")
     assert ended(done, "Build the site").returncode == 0, done[-1][1].stdout
@@ -424,7 +424,7 @@ def test_results_that_make_a_sentence_false_wait_for_their_pull_request(shared):
 
 def test_an_older_result_and_one_of_an_older_program_are_left(shared):
     def older(result):
-        result["source"]["sha256"] = "0" * 64
+        result["source"]["id"] = "0" * 64
     shared.artifact({"nvidia-h200/flash_backward.json": shared.result("flash_backward", started="2001-01-01T00:00:00Z"),
                      "nvidia-h200/sdpa_dispatch.json": shared.result("sdpa_dispatch", edit=older)})
     shutil.rmtree(shared.top / "measured", ignore_errors=True)

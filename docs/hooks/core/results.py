@@ -1,22 +1,26 @@
-"""Measured results: read, refuse what is incomplete, say whether the program has changed since."""
+"""Measured results: read, refuse what is incomplete, say whether what measures has changed since, and derive what is not stored."""
 import hashlib
 import json
 import math
 import pathlib
 import re
+import types
 
+import bundle
 import jsonschema
+from kit import identity
 
 from .errors import PageError
 
 LARGEST = 16 * 2**20   # bytes of one result
 
 
-def load(folder, examples):
-    """Read `<folder>/<gpu>/<lab>.json` into {(gpu, lab): result}; each gains `stale` and `url`.
+def load(folder, examples, programs=None):
+    """Read `<folder>/<gpu>/<lab>.json` into {(gpu, lab): result}; each gains `stale`, `url`, and `values` and `output`, made from its rows.
 
     folder    pathlib.Path of examples/results, with schema.json in it
-    examples  pathlib.Path of examples, to compare each program with what was measured
+    examples  pathlib.Path of examples, whose programs are compared with what was measured, and print the rows
+    programs  {name below examples: text} of the programs as single files, where they are known already
     Raises PageError naming the file and the field for anything that is not a complete result.
     """
     folder, examples = pathlib.Path(folder), pathlib.Path(examples)
@@ -24,7 +28,7 @@ def load(folder, examples):
     if not schema.is_file():
         return {}
     validator = jsonschema.Draft202012Validator(json.loads(schema.read_text("utf-8")))
-    found = {}
+    found, labs = {}, {}
     for path in sorted(folder.glob("*/*.json")):
         where = f"examples/results/{path.relative_to(folder).as_posix()}"
         if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", path.parent.name):
@@ -40,10 +44,51 @@ def load(folder, examples):
         program = examples / f"{path.stem}.py"
         if not program.is_file():
             raise PageError(f"{where}: there is no examples/{path.stem}.py that measured it. Restore the program or remove the result.")
-        result["stale"] = digest(program.read_bytes()) != result["source"]["sha256"]
+        if path.stem not in labs:
+            labs[path.stem] = Lab(path.stem, programs[program.name] if programs else bundle.bundle(program), program)
+        labs[path.stem].complete(result, where)
         result["url"] = where
         found[path.parent.name, path.stem] = result
     return found
+
+
+class Lab:
+    """A program as it now stands: which measurement it is, and what it makes of rows."""
+
+    def __init__(self, name, text, path):
+        self.name, self.text, self.path = name, text, path
+        self.id, self.module = identity.identity(text), None
+
+    def complete(self, result, where):
+        """Add `stale`, and the values and output of a result that does not hold them. Rows of another measurement may lack what is printed now."""
+        old = result["schema"] == 1
+        result["stale"] = digest(self.path.read_bytes()) != result["source"]["sha256"] if old else self.id != result["source"]["id"]
+        if old:
+            return
+        try:
+            result["values"], result["output"] = self.derived(result["rows"])
+        except Exception as error:
+            if not result["stale"]:
+                raise PageError(f"{where}: examples/{self.name}.py cannot print its own rows: {type(error).__name__}: {str(error)[:200]}.") from None
+            result["values"] = {}
+            result["output"] = "".join(" ".join(f"{name}={value}" for name, value in row.items()) + "\n" for row in result["rows"])
+
+    def derived(self, rows):
+        """(values, printed text) of the rows; no lab needs torch for them."""
+        if self.module is None:
+            self.module = types.ModuleType(self.name)
+            exec(compile(self.text, f"examples/{self.name}.py", "exec"), self.module.__dict__)
+        lab, values, said = self.module, strict(self.module.values(rows)), []
+        for number, row in enumerate(rows):
+            if number == 0 or row.get("part") != rows[number - 1].get("part"):
+                said.append(lab.header(row.get("part")))
+            said.append(lab.line(row))
+        return values, "".join(f"{text}\n" for text in [*said, lab.footer(values)] if text)
+
+
+def strict(values):
+    """The values with null for what JSON has no word for."""
+    return {name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in values.items()}
 
 
 def digest(data):
