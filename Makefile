@@ -82,6 +82,9 @@ measure:    ## measure as the GPU runner does: a process each (LIMIT= seconds, O
 compare:    ## two folders of results side by side (A=, B=, ARGS=--markdown)
 	@$(PYTHON) examples/run.py compare $(ARGS) "$(A)" "$(B)"
 
+stale: .venv/site.stamp
+	@$(BIN)/python tools/results.py stale
+
 check-results: .venv/site.stamp               ## every committed result is complete
 	@$(BIN)/python tools/results.py check
 

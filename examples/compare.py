@@ -60,7 +60,7 @@ def read_result(path):
             raise TypeError("a row is not an object")
         if any(isinstance(value, (dict, list)) or is_number(value) and abs(value) > 1e300 for row in result["rows"] for value in row.values()):
             raise TypeError("a row holds more than words and numbers")
-        said = [result["machine"]["gpu"], result["software"]["torch"], result["source"]["id" if "id" in result["source"] else "sha256"], result["run"]["started"]]
+        said = [result["machine"]["gpu"], result["software"]["torch"], program(result), result["run"]["started"]]
         if not all(isinstance(text, str) for text in said + [result["source"].get("commit") or "", result["run"].get("error") or ""]):
             raise TypeError("the card, the versions, the commit, the day and the error are words")
         if result["run"]["status"] not in ("ok", "running", "failed"):
@@ -68,6 +68,11 @@ def read_result(path):
     except (ValueError, RecursionError, OSError, KeyError, TypeError, AttributeError) as error:
         raise Problem(f"{path} is no result: {type(error).__name__}: {' '.join(str(error).split())}") from None
     return result
+
+
+def program(result):
+    """What a result says of the program that measured: its identity; before there was one, the sha256 of its file."""
+    return result["source"]["id" if "id" in result["source"] else "sha256"]
 
 
 def strict_json(text):
@@ -240,7 +245,7 @@ def report(a, b, markdown=False, every=False):
             say(f"{'### ' if markdown else ''}{lab}: {len(off)} of {len(both)} rows differ{'' if markdown else ' beyond spread'}" + ("\n" if markdown else ""))
             for side, result in (("A", one), ("B", two)):
                 say(f"{'- ' if markdown else '  '}{side}  {quoted(about(result))}")
-            if one["source"]["sha256"] != two["source"]["sha256"]:
+            if program(one) != program(two):
                 say(f"{'- ' if markdown else '  '}the two were measured by different versions of the program")
             for side, keys in (("A", only_a), ("B", only_b)):
                 if keys:

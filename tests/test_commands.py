@@ -23,6 +23,7 @@ def clone(tmp_path):
         shutil.copy(TOP / name, top)
     shutil.copytree(TOP / "requirements", top / "requirements")
     (top / "examples").mkdir()
+    shutil.copytree(TOP / "examples/kit", top / "examples/kit")
     shutil.copy(TOP / "examples/run.py", top / "examples")
     tools = tmp_path / "bin"
     tools.mkdir()

@@ -151,9 +151,41 @@ def test_publishing_waits_for_no_gpu_and_measuring_starts_no_loop():
         match = lambda pattern: ("**" in pattern or path.count("/") == pattern.count("/")) and fnmatch.fnmatch(path, pattern)  # noqa: E731
         return any(map(match, included)) and not any(map(match, excluded))
 
-    assert starts("examples/flash_vs_naive_memory.py") and starts("examples/run.py")
+    assert starts("examples/flash_vs_naive_memory.py") and starts("examples/run.py") and starts("examples/kit/clock.py")
     for path in (f"{CARD}/flash_vs_naive_memory.json", "examples/compare.py", "examples/outputs/io_counter.txt", "docs/en/lesson.md"):
         assert not starts(path), path
+
+
+def test_a_push_that_changes_no_measurement_measures_nothing():
+    """The runner with the GPU is asked for the labs that `make stale` names, on a push; for all by the clock and the button."""
+    changed, labs = (WORKFLOWS["measure"]["jobs"][name] for name in ("changed", "labs"))
+    assert [step["run"] for step in changed["steps"] if "run" in step] == ["make stale"] and changed["runs-on"].startswith("ubuntu-") and changed["permissions"] == {"contents": "read"}
+    assert labs["needs"] == "changed" and "(github.event_name != 'push' || needs.changed.outputs.labs != '')" in labs["if"]
+    measuring, = [step for step in labs["steps"] if "run" in step]
+    assert measuring["env"]["LAB"] == "${{ github.event_name == 'push' && needs.changed.outputs.labs || '' }}"
+
+
+def stale(shared, edits):
+    """What the first job of measure hands on when the files are edited so."""
+    before = {name: shared.top.joinpath(name).read_text("utf-8") for name, _, _ in edits}
+    output = shared.stub / "output"
+    output.write_text("", "utf-8")
+    try:
+        for name, old, new in edits:
+            assert old in before[name]
+            shared.top.joinpath(name).write_text(before[name].replace(old, new, 1), "utf-8")
+        done = shared.sh("make stale", {"GITHUB_OUTPUT": str(output)})
+    finally:
+        for name, text in before.items():
+            shared.top.joinpath(name).write_text(text, "utf-8")
+    assert done.returncode == 0, done.stdout
+    return set(output.read_text("utf-8").removeprefix("labs=").split())
+
+
+def test_an_edit_that_measures_something_else_names_its_labs_and_a_comment_none(shared):
+    memory, had = "examples/flash_vs_naive_memory.py", stale(shared, [])
+    assert stale(shared, [(memory, '"""', '"""Said otherwise. '), ("examples/kit/clock.py", '"""', '"""Said otherwise. ')]) == had
+    assert stale(shared, [(memory, "SEED = ", "SEED = 1 + ")]) == had | {"flash_vs_naive_memory"}
 
 
 def test_what_was_measured_is_kept_whatever_happened():
@@ -449,6 +481,7 @@ def bench(tmp_path):
     """A folder with the Makefile, run.py, five small labs and a stand-in for torch."""
     (tmp_path / "examples").mkdir()
     shutil.copy(TOP / "Makefile", tmp_path)
+    shutil.copytree(TOP / "examples/kit", tmp_path / "examples/kit")
     shutil.copy(TOP / "examples/run.py", tmp_path / "examples")
     for name, text in LABS.items():
         (tmp_path / "examples" / f"{name}.py").write_text(text, "utf-8")

@@ -4,6 +4,7 @@
     results.py fetch OUT [--run ID]      the newest results-* artifact of each card, or those of one run, into OUT
     results.py take FROM [--claims]      put the complete, newer results of FROM into examples/results
     results.py summary FROM              what became of each lab and which rows moved, as Markdown
+    results.py stale                     the labs that measure something else than their committed results did
 
 A file that is not a whole result stops `take` before anything is copied. A run that stopped early (running, failed) is whole: it is
 named and left where it is. With --claims, results under which a sentence of the pages no longer holds are put back and named.
@@ -166,10 +167,21 @@ def summary(folder):
     return "\n".join([*lines, "A is the result in the repository, B the new one. A merged result is shown at the next publish; a sentence that no longer holds is named by `tests/test_claims.py`."])
 
 
+def stale():
+    """Print the labs without a result, or measured before their last change; to a workflow they are the output `labs`, in one line."""
+    found = results.load(RESULTS, EXAMPLES)
+    labs = [lab for lab in run.find_labs(EXAMPLES) if not any(name == lab for _, name in found) or any(result["stale"] for (_, name), result in found.items() if name == lab)]
+    print("\n".join(labs) or "Every result is of its program as it stands.")
+    if "GITHUB_OUTPUT" in os.environ:
+        with open(os.environ["GITHUB_OUTPUT"], "a", encoding="utf-8") as file:
+            file.write(f"labs={' '.join(labs)}\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("check")
+    commands.add_parser("stale")
     commands.add_parser("fetch").add_argument("folder", type=pathlib.Path)
     commands.choices["fetch"].add_argument("--run")
     commands.add_parser("take").add_argument("folder", type=pathlib.Path)
@@ -179,6 +191,8 @@ def main():
     try:
         if options.command == "check":
             check()
+        elif options.command == "stale":
+            stale()
         elif options.command == "fetch":
             fetch(options.folder.resolve(), options.run)
         elif options.command == "take":

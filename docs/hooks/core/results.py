@@ -1,4 +1,5 @@
 """Measured results: read, refuse what is incomplete, say whether what measures has changed since, and derive what is not stored."""
+import functools
 import hashlib
 import json
 import math
@@ -56,13 +57,19 @@ class Lab:
     """A program as it now stands: which measurement it is, and what it makes of rows."""
 
     def __init__(self, name, text, path):
-        self.name, self.text, self.path = name, text, path
-        self.id, self.module = identity.identity(text), None
+        self.name, self.text, self.path, self.module = name, text, path, None
+
+    @functools.cached_property
+    def id(self):
+        return identity.identity(self.text)
 
     def complete(self, result, where):
         """Add `stale`, and the values and output of a result that does not hold them. Rows of another measurement may lack what is printed now."""
         old = result["schema"] == 1
-        result["stale"] = digest(self.path.read_bytes()) != result["source"]["sha256"] if old else self.id != result["source"]["id"]
+        try:
+            result["stale"] = digest(self.path.read_bytes()) != result["source"]["sha256"] if old else self.id != result["source"]["id"]
+        except (SyntaxError, ValueError) as error:
+            raise PageError(f"examples/{self.name}.py: {error}") from None
         if old:
             return
         try:
