@@ -3,7 +3,6 @@
 MkDocs loads a hook once per process, so an edited core is imported afresh at each build (on_config), and then reads the Book that all
 pages of that build are made from. What must outlive a build, Node's process and its answers, is kept here.
 """
-import hashlib
 import importlib
 import json
 import os
@@ -190,10 +189,10 @@ def _shape_notebook(content, notebook, page, config):
 
 
 def _stale(notebook, page):
-    """Whether the program has changed since the notebook's outputs were made."""
-    path = EXAMPLES / f"{page.file.name}.py"
-    digest = hashlib.sha256(path.read_bytes().replace(b"\r\n", b"\n")).hexdigest() if path.is_file() else None
-    return notebook["metadata"].get("measured", {}).get("sha256") != digest
+    """Whether the program measures something else since the notebook's outputs were made."""
+    then = "\n\n\n".join("".join(cell["source"]) for cell in notebook["cells"] if cell.get("id", "").startswith("program-"))
+    now = book.examples.get(f"{page.file.name}.py")
+    return now is None or "measured" not in notebook["metadata"] or not core.results.same(then, now)
 
 
 def _commit_date():

@@ -66,10 +66,11 @@ def read(top):
     """The Book of the tree at `top`. Raises PageError naming the file that is not as it must be."""
     docs, examples, pyodide = top / "docs", top / "examples", top / "node_modules" / "pyodide"
     pages = {lang: {path.name: path.read_text("utf-8-sig") for path in sorted((docs / lang).glob("*.md"))} for lang in LANGUAGES}
+    programs = _examples(examples)
     return Book(
-        results=results.load(examples / "results", examples),
+        results=results.load(examples / "results", examples, programs),
         evidence={path.stem: evidence.load(path) for path in sorted((docs / "evidence").glob("*.json"))},
-        examples=_examples(examples),
+        examples=programs,
         outputs={path.name: path.read_text("utf-8") for path in sorted((examples / "outputs").glob("*.txt"))},
         drawings={path.stem: path.read_text("utf-8") for path in sorted((docs / "theme" / "drawings").glob("*.svg"))},
         quizzes={path.stem: path.read_text("utf-8") for path in sorted((docs / "quiz").glob("*.yml"))},

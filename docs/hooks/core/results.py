@@ -93,6 +93,11 @@ class Lab:
         return values, "".join(f"{text}\n" for text in [*said, lab.footer(values)] if text)
 
 
+def same(one, other):
+    """Whether two texts of a program measure the same."""
+    return identity.identity(one) == identity.identity(other)
+
+
 def strict(values):
     """The values with null for what JSON has no word for."""
     return {name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in values.items()}
