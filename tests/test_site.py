@@ -119,7 +119,7 @@ def test_a_change_of_what_a_lab_measures_marks_every_page_that_shows_its_numbers
         assert all(words in lesson for words in STALE[lang])
 
 
-def test_what_only_prints_changes_the_output_on_the_page_and_marks_nothing(tree, site):
+def test_what_only_prints_changes_the_output_on_the_page_and_marks_nothing(tree):
     """A comment, a docstring, a label, a header, the order of a line's columns: no GPU is needed, and what is shown as printed follows at once."""
     path = tree.path("examples/decode_attention.py")
     text = path.read_text("utf-8")
