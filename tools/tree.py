@@ -33,8 +33,9 @@ def copied(top):
     for path in [*TOP.glob("mkdocs*.yml"), TOP / "package.json", TOP / "LICENSE"]:
         shutil.copy(path, top)
     (top / "node_modules").symlink_to(TOP / "node_modules")
-    if (TOP / ".cache" / "notebooks").is_dir():            # rendered notebooks, by the hash of their content: half a second each
-        shutil.copytree(TOP / ".cache" / "notebooks", top / ".cache" / "notebooks")
+    for kept in ("notebooks", "pages", "templates"):       # what builds have made, by the hash of all that it is made of: five seconds
+        if (TOP / ".cache" / kept).is_dir():
+            shutil.copytree(TOP / ".cache" / kept, top / ".cache" / kept, ignore=lambda folder, names: [name for name in names if not (pathlib.Path(folder) / name).exists()])
     return Tree(top)
 
 

@@ -1,10 +1,13 @@
 """The only code that knows MkDocs: hands pages to the small pure modules in core/, and builds both languages into one site.
 
 MkDocs loads a hook once per process, so an edited core is imported afresh at each build (on_config), and then reads the Book that all
-pages of that build are made from. What must outlive a build, Node's process and its answers, is kept here.
+pages of that build are made from. What must outlive a build is kept here: Node's process and its answers, and what slow steps have made
+of the same inputs (kept.py). An edit of this file is seen by the next process.
 """
+import functools
 import importlib
 import json
+import logging
 import os
 import pathlib
 import pkgutil
@@ -14,27 +17,35 @@ import subprocess
 import sys
 from urllib.parse import urlsplit
 
+import jinja2
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 from mkdocs.exceptions import PluginError
 from mkdocs.plugins import get_plugin_logger
 from mkdocs.structure.files import File
 from mkdocs.structure.toc import get_toc
-from mkdocs.utils import get_relative_url
+from mkdocs.utils import CountHandler, get_relative_url
 
 log = get_plugin_logger("lesson")
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import kept  # noqa: E402
+
 TOP = HERE.parents[1]
 EXAMPLES = TOP / "examples"
 EVIDENCE = TOP / "docs" / "evidence"
 KATEX = TOP / "node_modules" / "katex"
 PYODIDE = TOP / "node_modules" / "pyodide"
 CACHE = TOP / ".cache" / "snippets"
+BYTECODE = TOP / ".cache" / "templates"
 
 _formulas = {}
 _node = None
 command = "build"
-core = book = None   # of the build that runs
+core = book = version = None   # of the build that runs; `version` names all code that makes pages,
+snippets, facts = {}, ""       # `facts` what pages are made from beside their own texts
+_kept = kept.Kept(TOP / ".cache" / "pages")
+_here = kept.code(HERE / "shim.py", HERE / "kept.py")   # as it was loaded
 
 
 def on_startup(command, dirty):
@@ -43,15 +54,20 @@ def on_startup(command, dirty):
 
 
 def on_config(config):
-    global core, book
+    global core, book, version, snippets, facts
     if config.extra["lang"] == "root" or core is None:   # once in a build: the languages follow the root
-        core = _fresh_core()
+        version = kept.digest(_here, kept.code(HERE / "core", TOP / "tools" / "bundle.py", HERE / "katex.mjs", KATEX / "package.json", EXAMPLES / "kit" / "identity.py"), kept.installed())
+        core = _fresh_core(version)
         try:
             book = core.book.read(TOP)
         except core.errors.PageError as error:
             raise PluginError(str(error)) from None
+        facts = kept.digest(*((name, value) for name, value in vars(book).items() if name not in ("pages", "glossary")))
+        snippets = _kept(lambda: core.book.snippets(book), "snippets", version, dict(book.examples), dict(book.outputs))
         _write_snippets()
     config.mdx_configs.setdefault("pymdownx.snippets", {})["base_path"] = [str(CACHE)]
+    for index in _search_index(config):
+        index.add_entry_from_context = functools.partial(_index, index, index.add_entry_from_context, _settings(config))
     config.extra["issues"] = config.extra.get("issues") or (config.extra.get("repo", "") and config.extra["repo"].rstrip("/") + "/issues/new")
     return config
 
@@ -83,30 +99,63 @@ def on_page_markdown(markdown, page, config, files):
         return markdown
     if page.file.src_uri.endswith(".ipynb"):
         return _read_notebook(markdown, page, lang)
-    page.draft = core.placeholders.Page(book, _place(page, config))
-    page.first_line = _first_line(page.file.abs_src_path, markdown)
+    place, page.first_line = _place(page, config), _first_line(page.file.abs_src_path, markdown)
+    pages = book.pages[lang] if "widget.quiz" in markdown else None   # a quiz names the headings that it leads to
     try:
-        page.source = page.draft.expand(markdown, page.first_line)
+        page.draft = _kept(lambda: core.placeholders.Page(book, place).draft(markdown, page.first_line), "draft", version, facts, pages, place, markdown)
     except core.errors.PageError as error:
         raise _located(error, page) from None
+    page.source = page.draft.markdown
+    page.render = functools.partial(_render_page, page)
     return page.source
+
+
+def _render_page(page, config, files):
+    """MkDocs' own rendering, made once for the same Markdown, settings, snippets and files; not kept where it warns, so that a build warns again."""
+    markdown, warned = page.markdown, CountHandler()
+    warned.setLevel(logging.WARNING)
+    included = [(name, text) for name, text in snippets.items() if name in markdown] if "-8<-" in markdown else []
+    names = sorted((file.src_uri, file.dest_uri, str(file.inclusion)) for file in files)
+
+    def made():
+        type(page).render(page, config, files)
+        anchors = {file.src_uri: links for file, links in (page.links_to_anchors or {}).items()}
+        return page.content, page.toc, page._title_from_render, page.present_anchor_ids, anchors
+
+    logging.getLogger("mkdocs").addHandler(warned)
+    try:
+        found = _kept(made, "markdown", version, _settings(config), page.file.src_uri, included, names, markdown, unless=warned.get_counts)
+    finally:
+        logging.getLogger("mkdocs").removeHandler(warned)
+    page.content, page.toc, page._title_from_render, page.present_anchor_ids, anchors = found
+    page.links_to_anchors = {files.get_file_from_path(uri): links for uri, links in anchors.items()}
 
 
 def on_page_content(content, page, config, files):
     if config.extra["lang"] == "root":
         return content
-    if notebook := getattr(page, "notebook", None):
-        content = _shape_notebook(content, notebook, page, config)
-    place, draft, glossary = _place(page, config), getattr(page, "draft", None), files.get_file_from_path("glossary.md")
-    content = core.page.body(content, draft, book, place, get_relative_url(glossary.url, page.url) if glossary and page.file is not glossary else None)
+    notebook, draft, place = getattr(page, "notebook", None), getattr(page, "draft", None), _place(page, config)
+    glossary = files.get_file_from_path("glossary.md")
+    address = get_relative_url(glossary.url, page.url) if glossary and page.file is not glossary else None
+    links = core.notebooks.links(page.file.name, place.lang, place.root, place.gpu, config.extra["repo"]) if notebook else None
+
+    def made():
+        text, blocks, headings = core.notebooks.shape(content, notebook, place.lang, links) if notebook else (content, None, None)
+        text = core.page.body(text, draft, book, place, address)
+        formulas = core.tex.find(text)
+        text = core.tex.place(text, formulas, _render(formulas), page.source)
+        return core.page.finish(text, draft, book, place), blocks, headings
+
     try:
-        formulas = core.tex.find(content)
-        content = core.tex.place(content, formulas, _render(formulas), page.source)
+        known = sorted(book.examples), getattr(book, "words", None), book.glossary.get(place.lang)
+        content, page.blocks, headings = _kept(made, "content", version, content, draft, place, address, links, known, page.source)
     except core.errors.PageError as error:
         if error.line:
             error.line += page.first_line - 1
         raise _located(error, page) from None
-    return core.page.finish(content, draft, book, place)
+    if notebook:
+        page.toc = get_toc(core.notebooks.toc(headings))
+    return content
 
 
 def on_page_context(context, page, config, nav):
@@ -121,18 +170,20 @@ def on_page_context(context, page, config, nav):
         context["offline_mib"] = round(_offline(config).stat().st_size / 2**20)
     context["has_math"] = 'class="math"' in (page.content or "")
     notebook = getattr(page, "notebook", None)
-    context["stale"] = [{"lab": page.file.name}] if notebook and _stale(notebook, page) else [result for result in page.draft.numbers.used if result["stale"]] if hasattr(page, "draft") else []
+    context["stale"] = [{"lab": page.file.name}] if notebook and _stale(notebook, page) else [book.results[key] for key in page.draft.used if book.results[key]["stale"]] if hasattr(page, "draft") else []
     return context
 
 
 def on_post_page(output, page, config):
+    lang, content, source = config.extra["lang"], page.content or "", pathlib.Path(page.file.abs_src_path).read_text("utf-8-sig")
+
+    def made():
+        core.policy.refuse(content, source)
+        text = core.notebooks.place(output, page.blocks) if getattr(page, "notebook", None) else output
+        return _with_policy(text if lang == "root" else core.page.dress(text, lang))
+
     try:
-        core.policy.refuse(page.content or "", pathlib.Path(page.file.abs_src_path).read_text("utf-8-sig"))
-        if getattr(page, "notebook", None):
-            output = core.notebooks.place(output, page.blocks)
-        if config.extra["lang"] != "root":
-            output = core.page.dress(output, config.extra["lang"])
-        return _with_policy(output)
+        return _kept(made, "page", version, command, lang, output, content, source, getattr(page, "blocks", None), getattr(book, "words", None))
     except core.errors.PageError as error:
         raise _located(error, page) from None
 
@@ -148,6 +199,8 @@ def on_env(env, config, files):
             core.policy.refuse(text, text)
         except core.errors.PageError as error:
             raise PluginError(f"{path.relative_to(TOP).as_posix()}{f':{error.line}' if error.line else ''}: {error}") from None
+    BYTECODE.mkdir(parents=True, exist_ok=True)
+    env.bytecode_cache = jinja2.FileSystemBytecodeCache(str(BYTECODE))   # by the hash of each template
     env.globals["site_root"] = _site_root(config)
     env.filters["path_of"] = lambda url: urlsplit(url).path or "/"
     return env
@@ -164,6 +217,8 @@ def on_post_build(config):
         )
         child.plugins.run_event("startup", command=command, dirty=False)
         build(child)
+    log.info(f"Steps made anew: {_kept.made} of {len(_kept.used)}")
+    _kept.end()
 
 
 def _read_notebook(text, page, lang):
@@ -175,17 +230,6 @@ def _read_notebook(text, page, lang):
     page.source, page.first_line = text, 1
     page.meta["description"] = core.notebooks.description(page.notebook, lang)
     return text
-
-
-def _shape_notebook(content, notebook, page, config):
-    """What mkdocs-jupyter rendered, in the site's elements, with a table of contents whose links hit."""
-    lang = config.extra["lang"]
-    try:
-        content, page.blocks, headings = core.notebooks.shape(content, notebook, lang, core.notebooks.links(page.file.name, lang, _root(page), config.extra["gpu"], config.extra["repo"]))
-    except core.errors.PageError as error:
-        raise _located(error, page) from None
-    page.toc = get_toc(core.notebooks.toc(headings))
-    return content
 
 
 def _stale(notebook, page):
@@ -210,15 +254,17 @@ def _with_policy(page):
     return page if command == "serve" else core.policy.put(page)
 
 
-def _fresh_core():
-    """Import core/ again, so that an edit shows in the next build; no .pyc, whose time stamp could hide an edit."""
+def _fresh_core(version, seen=[None]):
+    """Import core/ again after an edit, so that it shows in the next build; no .pyc, whose time stamp could hide an edit."""
+    if seen == [version]:
+        return core
     sys.dont_write_bytecode = True
     for folder in (str(TOP / "tools"), str(HERE)):   # core/book.py bundles with tools/bundle.py, which reads examples/kit
         if folder not in sys.path:
             sys.path.insert(0, folder)
     for name in [name for name in sys.modules if name.split(".")[0] in ("core", "bundle", "kit")]:
         del sys.modules[name]
-    package = importlib.import_module("core")
+    seen[0], package = version, importlib.import_module("core")
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"core.{module.name}")
     return package
@@ -226,21 +272,42 @@ def _fresh_core():
 
 def _write_snippets():
     """Copies of the examples with section markers, and of the captured outputs, where pymdownx.snippets finds them."""
-    wanted = core.book.snippets(book)
     for path in [p for p in CACHE.rglob("*") if p.is_file()] if CACHE.is_dir() else []:
-        if path.relative_to(CACHE).as_posix() not in wanted:
+        if path.relative_to(CACHE).as_posix() not in snippets:
             path.unlink()
-    for name, text in wanted.items():
+    for name, text in snippets.items():
         path = CACHE / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.is_file() or path.read_text("utf-8") != text:
             path.write_text(text, "utf-8")
 
 
+def _settings(config):
+    """What configures the Markdown and the search of a language."""
+    return config.extra["lang"], [(path.name, path.read_text("utf-8")) for path in sorted(TOP.glob("mkdocs*.yml"))]
+
+
+def _search_index(config):
+    return [plugin.search_index for plugin in config.plugins.values() if hasattr(plugin, "search_index")]
+
+
+def _index(index, add, settings, page):
+    """The entries of a page in the search index, segmented once."""
+    def made():
+        index.entries, before = [], index.entries
+        add(page)
+        index.entries, entries = before, index.entries
+        return entries
+
+    def ids(items):
+        return [(item.id, item.url, ids(item.children)) for item in items]
+
+    index.entries += _kept(made, "search", version, settings, page.content, page.url, page.title, page.meta, ids(page.toc))
+
+
 def _add_synonyms(page, config):
     """Behind the search plugin, which has just put the page into its index."""
-    index = next((plugin.search_index for plugin in config.plugins.values() if hasattr(plugin, "search_index")), None)
-    if index is not None and "synonyms" in page.meta:
+    for index in _search_index(config) if "synonyms" in page.meta else []:
         try:
             core.search.add_synonyms(index.entries, page.meta["synonyms"], page.url, page.toc.items[0].id)
         except core.errors.PageError as error:

@@ -1,6 +1,6 @@
 """A page's way: Markdown in, HTML out, in one direction. What it needs stands in the Book and in its Place; between two steps stands text.
 
-    draft = Page(book, place); draft.expand(markdown)      placeholders
+    draft = Page(book, place).draft(markdown)              placeholders
     MkDocs                                                  Markdown to HTML
     body(html, …)                                           glossary, figures
     tex.find, KaTeX, tex.place                              formulas
@@ -14,7 +14,7 @@ from . import glossary, html, parts
 def body(content, draft, book, place, address):
     """The rendered Markdown with the glossary's links and with its figures, formulas marked. address: of the glossary from this page, None on the glossary itself.
 
-    draft  placeholders.Page that expanded it, None for a notebook
+    draft  placeholders.Draft that it was, None for a notebook
     """
     known = book.glossary.get(place.lang)
     if address and known:

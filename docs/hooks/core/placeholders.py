@@ -17,6 +17,7 @@ Pure text to text. A page writes
     {{ site.url }}                                 where the site is published
 """
 import re
+from dataclasses import dataclass
 
 from . import charts, drawings, evidence, measured, widgets
 from .errors import PageError
@@ -28,11 +29,31 @@ COLUMN = re.compile(r"(?a)^([A-Za-z_]\w*)$|\s*\{([A-Za-z_]\w*)\}$")   # a header
 PROGRAMS = ("naive", "flash", "cudnn")
 
 
+@dataclass(frozen=True)
+class Draft:
+    """A page whose placeholders are filled in: its Markdown, the figures that wait for their marks in it, (gpu, lab) of each result that it shows."""
+
+    markdown: str
+    figures: tuple = ()
+    used: tuple = ()
+
+    def place_figures(self, content):
+        """Put the charts and drawings where their marks are in the rendered page."""
+        for i, figure in enumerate(self.figures):
+            content = content.replace(f'<figure data-figure="{i}"></figure>', figure)
+        return content
+
+
 class Page:
     """Expands the placeholders of one page, at `place` (book.Place), from what the build knows (book.Book)."""
 
     def __init__(self, book, place):
         self.book, self.place, self.numbers, self.figures = book, place, measured.Numbers(book, place), []
+
+    def draft(self, markdown, first_line=1):
+        """The Draft of the page's Markdown, whose first line is that line of its file."""
+        text = self.expand(markdown, first_line)
+        return Draft(text, tuple(self.figures), tuple(key for key, result in self.book.results.items() if result in self.numbers.used))
 
     def expand(self, markdown, first_line=1):
         """Return the Markdown with every placeholder replaced; figures wait in `self.figures` for `place_figures`."""
@@ -48,10 +69,7 @@ class Page:
         return "\n".join(out)
 
     def place_figures(self, content):
-        """Put the charts and drawings where `expand` left their marks in the rendered page."""
-        for i, figure in enumerate(self.figures):
-            content = content.replace(f'<figure data-figure="{i}"></figure>', figure)
-        return content
+        return Draft("", tuple(self.figures)).place_figures(content)
 
     def _line(self, lines, i, fenced, out):
         line = lines[i]
