@@ -100,9 +100,9 @@ def on_page_markdown(markdown, page, config, files):
     if page.file.src_uri.endswith(".ipynb"):
         return _read_notebook(markdown, page, lang)
     place, page.first_line = _place(page, config), _first_line(page.file.abs_src_path, markdown)
-    pages = book.pages[lang] if "widget.quiz" in markdown else None   # a quiz names the headings that it leads to
+    heads = _heads(lang) if "widget.quiz" in markdown else None   # a quiz names the headings that it leads to
     try:
-        page.draft = _kept(lambda: core.placeholders.Page(book, place).draft(markdown, page.first_line), "draft", version, facts, pages, place, markdown)
+        page.draft = _kept(lambda: core.placeholders.Page(book, place).draft(markdown, page.first_line), "draft", version, facts, heads, place, markdown)
     except core.errors.PageError as error:
         raise _located(error, page) from None
     page.source = page.draft.markdown
@@ -280,6 +280,11 @@ def _write_snippets():
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.is_file() or path.read_text("utf-8") != text:
             path.write_text(text, "utf-8")
+
+
+def _heads(lang):
+    """What decides the headings of each page: their lines, and those of fences."""
+    return {name: [line for line in text.split("\n") if line.lstrip().startswith(("#", "```"))] for name, text in book.pages[lang].items()}
 
 
 def _settings(config):
