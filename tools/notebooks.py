@@ -18,6 +18,7 @@ import sys
 import tempfile
 
 TOP = pathlib.Path(__file__).resolve().parents[1]
+sys.path.append(str(TOP / "examples"))                    # for run.py, which imports the kit
 LANGUAGES = ("en", "zh")
 GAP = "\n\n\n"                                             # between top-level definitions, and so between cells
 PAGES = ("lesson", "roofline", "decode", "backward", "measured", "pitfalls")
@@ -383,7 +384,7 @@ def run(names, to, commit=None, dirty=None):
         path = TOP / "examples" / f"{lab}.py"
         source, software, machine = runner.source(path, commit, dirty), runner.software(), runner.machine()
         measured = {"gpu": machine["gpu"], "driver": machine["driver"], "torch": software["torch"], "python": software["python"], "date": runner.now(),
-                    "commit": source["commit"], "dirty": source["dirty"], "source": source["path"], "sha256": source["sha256"]}
+                    "commit": source["commit"], "dirty": source["dirty"], "source": source["path"], "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
         print(f"{lab}: executing its notebook", flush=True)
         try:
             with tempfile.TemporaryDirectory() as folder:
