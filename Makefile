@@ -12,7 +12,7 @@ export NO_MKDOCS_2_WARNING = 1
 export PYTHONUTF8 = 1
 stop = { echo "$(1)" >&2; exit 1; }
 
-.PHONY: help serve site quick test labs check-site mutate edits growth audit numbers measure compare check-results fetch-results take-results summary outputs notebooks notebooks-run offline propose-results publish-now verify-vllm lock clean browser tools
+.PHONY: help serve site quick test labs check-site mutate edits growth audit numbers measure compare check-results fetch-results take-results summary outputs notebooks notebooks-run offline propose-results publish-now verify-vllm lock clean browser tools language
 
 ##@ Every day
 
@@ -30,7 +30,7 @@ site: .venv/site.stamp node_modules/.stamp    ## strict build into site/ (SITE_U
 	@SITE_URL="$(SITE_URL)" OFFLINE="$(OFFLINE)" $(BIN)/mkdocs build --strict
 
 # What a changed sentence, number or placeholder can break: the strict build, what the built pages hold, and the tests that read pages. No browser.
-QUICK = $(addprefix tests/test_,$(addsuffix .py,arithmetic citations claims drawings fences glossary interview notebooks parity placeholders places policy quiz run search settings site tex vllm_page)) docs/en docs/zh
+QUICK = $(addprefix tests/test_,$(addsuffix .py,arithmetic citations claims drawings fences glossary interview notebooks parity placeholders places policy quiz run search settings site tex vllm_page words)) docs/en docs/zh
 quick: .venv/test.stamp node_modules/.stamp   ## what a changed sentence can break, in a minute
 	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal --quick $(QUICK) $(ARGS)
 
@@ -119,6 +119,9 @@ publish-now:
 	@gh workflow run publish.yml --ref main
 
 ##@ Keep
+
+language: .venv/site.stamp                   ## what a language still lacks (LANG=fr): pages, words, settings
+	@$(BIN)/python tools/language.py $(LANG)
 
 verify-vllm: .venv/verify.stamp              ## check what is said about vLLM in its source (VERSION=; needs the network)
 	@$(BIN)/python tools/verify/vllm.py $(VERSION)

@@ -5,13 +5,22 @@ import http.server
 import importlib.util
 import json
 import pathlib
+import re
 import shutil
 import tempfile
 
 import bundle
 import pytest
 import run as runner
+from core import words
 from tree import LANGUAGES, PAGES, SITE_URL, TOP, Tree, build, copied  # noqa: F401  the tests' names for the tree
+
+WORDS = words.load(TOP / "docs" / "words")   # {language: its words}: a test quotes none
+
+
+def said(word, **values):
+    """A pattern of the word as it is shown: what is filled in is this, or anything."""
+    return re.sub(r"\\\{(\w+)\\\}", lambda slot: re.escape(str(values[slot[1]])) if slot[1] in values else ".*", re.escape(word.text))
 
 
 class QuietHandler(http.server.SimpleHTTPRequestHandler):

@@ -2,13 +2,10 @@
 import re
 
 import pytest
-from support import LANGUAGES, PAGES, TOP
+from mkdocs.config import load_config
+from support import LANGUAGES, PAGES, TOP, WORDS
 
 AXE = TOP / "node_modules" / "axe-core" / "axe.min.js"
-WORDS = {
-    "en": {"menu": "Menu", "search": "Search", "dark": "Switch to the dark theme", "light": "Switch to the light theme", "query": "memory"},
-    "zh": {"menu": "菜单", "search": "搜索", "dark": "切换到深色主题", "light": "切换到浅色主题", "query": "显存"},
-}
 
 # What axe would check thousands of times alike stands there once: a formula as a box of its width, each kind of code token, eight rows of a table, no chart's strokes.
 SHORTEN = """() => {
@@ -96,14 +93,16 @@ def test_axe_finds_nothing_in_either_theme_and_the_narrowest_screen_holds_the_pa
 
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_the_header_by_keyboard(page, served, lang):
-    words = WORDS[lang]
+    settings = load_config(str(TOP / f"mkdocs.{lang}.yml"))
+    dark, light = (scheme["toggle"]["name"] for scheme in settings.theme["palette"])
+    (other,) = {**settings.extra["languages"]}.keys() - {lang}
     page.goto(served + f"{lang}/versions/")
     assert press(page, "Tab")["seen"] and page.evaluate("document.activeElement.matches('.md-skip')")
     stops = [press(page, "Tab") for _ in range(4)]
-    assert [stop["name"] for stop in stops] == [words["menu"], words["dark"], {"en": "简体中文", "zh": "English"}[lang], words["search"]]
+    assert [stop["name"] for stop in stops] == [WORDS[lang].page.menu.text, dark, settings.extra["languages"][other], WORDS[lang].page.search.text]
     assert all(stop["ring"] and stop["seen"] for stop in stops)
-    page.get_by_role("button", name=words["dark"]).focus()
-    for key, name, scheme in (("Enter", words["light"], "slate"), ("Space", words["dark"], "default")):
+    page.get_by_role("button", name=dark).focus()
+    for key, name, scheme in (("Enter", light, "slate"), ("Space", dark, "default")):
         assert press(page, key)["name"] == name and page.evaluate("document.body.dataset.mdColorScheme") == scheme
 
 
@@ -118,7 +117,7 @@ def test_the_skip_link_leads_past_the_header(page, served, lang):
 def test_the_drawer_by_keyboard(page, served, lang):
     page.goto(served + f"{lang}/versions/")
     for stops in (16, 1):
-        page.get_by_role("button", name=WORDS[lang]["menu"], exact=True).focus()
+        page.get_by_role("button", name=WORDS[lang].page.menu.text, exact=True).focus()
         assert press(page, "Enter")["inside"] == "sidebar"
         for _ in range(stops):   # all the way round: nothing behind the drawer takes the focus
             stop = press(page, "Tab")
@@ -127,9 +126,9 @@ def test_the_drawer_by_keyboard(page, served, lang):
         sections.focus()
         assert press(page, "Enter")["inside"] == "sidebar" and press(page, "Tab")["tag"] == "A"
         assert press(page, "Escape")["expanded"] == "false"
-        assert press(page, "Escape")["name"] == WORDS[lang]["menu"]
+        assert press(page, "Escape")["name"] == WORDS[lang].page.menu.text
         assert not press(page, "Tab")["inside"], "the closed drawer takes the focus"
-    page.get_by_role("button", name=WORDS[lang]["menu"], exact=True).focus()
+    page.get_by_role("button", name=WORDS[lang].page.menu.text, exact=True).focus()
     press(page, "Enter")
     sections.focus()
     press(page, "Enter", "Tab", "Tab", "Enter")
@@ -141,10 +140,10 @@ def test_the_drawer_by_keyboard(page, served, lang):
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_the_search_by_keyboard(page, served, lang):
     page.goto(served + f"{lang}/versions/", wait_until="networkidle")
-    opener = page.get_by_role("button", name=WORDS[lang]["search"], exact=True)
+    opener = page.get_by_role("button", name=WORDS[lang].page.search.text, exact=True)
     opener.focus()
     assert press(page, "Enter")["tag"] == "INPUT"
-    page.keyboard.insert_text(WORDS[lang]["query"])   # as dictation or an input method does
+    page.keyboard.insert_text({"en": "memory", "zh": "显存"}[lang])   # as dictation or an input method does
     page.wait_for_selector(".md-search-result__item a:visible")
     stops = [press(page, "Tab") for _ in range(4)]
     assert all(stop["inside"] == "search" and stop["ring"] for stop in stops) and "A" in [stop["tag"] for stop in stops]
@@ -162,9 +161,10 @@ def test_what_scrolls_inside_itself_is_reached_named_and_moved_by_keyboard(page,
     page.wait_for_timeout(500)   # observers of size report after the next drawing
     found = page.evaluate("""() => [...document.querySelectorAll("article *")].filter((e) => e.scrollWidth > e.clientWidth + 1
         && ["auto", "scroll"].includes(getComputedStyle(e).overflowX)).map((e) => [e.tagName, e.tabIndex, e.getAttribute("aria-label")])""")
-    kinds = {"en": {"Code", "Table", "Formula"}, "zh": {"代码", "表格", "公式"}}[lang]
+    words = WORDS[lang].site
+    kinds = {words.code.text, words.table.text, words.formula.text}
     assert all(tabindex == 0 and name for _, tabindex, name in found), found
-    assert {re.split("：|: ", name)[0] for *_, name in found} >= kinds
+    assert {name.split(words.colon.text)[0] for *_, name in found} >= kinds
     page.locator("article pre > code[tabindex]").first.focus()
     assert press(page, "ArrowRight", "ArrowRight")["ring"]
     page.wait_for_function("() => document.activeElement.scrollLeft > 0")
@@ -187,11 +187,11 @@ def test_a_theme_whose_controls_changed_breaks_the_build():
     from core import errors, html
 
     with pytest.raises(errors.PageError, match="controls"):
-        html.controls('<label class="md-header__button" for="__drawer"></label>', "en")
+        html.controls('<label class="md-header__button" for="__drawer"></label>', WORDS["en"])
 
 
 def test_tables_options_and_charts_are_put_right():
     from core import html
 
-    done = html.tidy('<th></th><th>S</th><code>--attention-backend FA</code><figure class="chart"><svg role="img" aria-label="a">', "zh")
-    assert done == '<td></td><th>S</th><code><span class="option">--attention-backend</span> FA</code><figure class="chart"><svg role="img" aria-label="图表：a">'
+    done = html.tidy('<th></th><th>S</th><code>--attention-backend FA</code><figure class="chart"><svg role="img" aria-label="a">', WORDS["zh"])
+    assert done == '<td></td><th>S</th><code><span class="option">--attention-backend</span> FA</code><figure class="chart"><svg role="img" aria-label="' + WORDS["zh"].page.chart + 'a">'

@@ -12,7 +12,7 @@ import pytest
 from core import calculator, results
 from core.errors import PageError
 from core.measured import short_kernel
-from support import LANGUAGES, TOP, measured, violations
+from support import LANGUAGES, TOP, WORDS, measured, said, violations
 from test_arithmetic import H200, RTX_4090
 
 FORMULAS = TOP / "docs/theme/js/formulas.js"
@@ -210,8 +210,8 @@ SHEETS = {   # sms, gib, gbps, tflops of each data sheet, a second time by hand
 def test_a_card_has_every_number_and_says_where_it_stands():
     assert {card["key"]: tuple(card[name] for name in ("sms", "gib", "gbps", "tflops")) for card in calculator.CARDS} == SHEETS
     for card in calculator.CARDS:
-        assert all(card[name] > 0 for name in ("sms", "gib", "gbps", "tflops")) and set(card["source"]) == set(LANGUAGES)
-        assert all("NVIDIA" in text and {"RTX": "Ada", "B200": "Blackwell"}.get(word := card["name"].split()[0], word) in text for text in card["source"].values()), card["key"]
+        assert all(card[name] > 0 for name in ("sms", "gib", "gbps", "tflops"))
+        assert all("NVIDIA" in text and {"RTX": "Ada", "B200": "Blackwell"}.get(word := card["name"].split()[0], word) in text for text in (WORDS[lang].calculator.cards[card["key"]].text for lang in LANGUAGES)), card["key"]
     # what the lesson quotes, and what the measured card says of itself
     assert [calculator.CARDS[0][name] for name in ("gib", "gbps", "tflops")] == [24, RTX_4090["bytes"] / 1e9, RTX_4090["flops"] / 1e12]
     h200 = calculator.CARDS[4]
@@ -222,7 +222,7 @@ def test_a_card_has_every_number_and_says_where_it_stands():
 
 def test_measured_ceilings_are_a_preset_only_where_there_is_a_result():
     loaded = results.load(TOP / "examples/results", TOP / "examples")
-    with_result, without = calculator.cards(loaded, "en"), calculator.cards({}, "en")
+    with_result, without = calculator.cards(loaded, WORDS["en"]), calculator.cards({}, WORDS["en"])
     assert [card["key"] for card in without] == [card["key"] for card in calculator.CARDS]
     ceiling = next(card for card in with_result if card["key"] == "h200-measured")
     values = RESULTS["attention_roofline"]["values"]
@@ -254,15 +254,9 @@ def test_the_page_names_the_number_of_shapes_that_are_compared():
 # The page.
 
 
-TEXT = {
-    "en": {"predicted": "predicted, not measured", "measured": "measured on NVIDIA H200", "exact": "equal to the byte", "largest": "largest S that fits", "oom": "does not fit", "copied": "The link is copied.", "mend": "Mend the marked fields first.", "naive": "naive"},
-    "zh": {"predicted": "预测，不是实测", "measured": "NVIDIA H200 实测", "exact": "与预测一字节不差", "largest": "放得下的最大 S", "oom": "放不下", "copied": "链接已复制。", "mend": "请先改正标出的栏目。", "naive": "朴素"},
-}
-
-
 class Calculator:
     def __init__(self, page, lang, served):
-        self.page, self.lang, self.text, self.address = page, lang, TEXT[lang], served + f"{lang}/calculator/"
+        self.page, self.lang, self.words, self.address = page, lang, WORDS[lang].calculator, served + f"{lang}/calculator/"
         self.box = page.locator(".widget-calculator")
 
     def open(self, query=""):
@@ -318,9 +312,9 @@ def test_what_opens_is_the_lessons_shape_by_the_labs_functions(calculating):
     calculating.open()
     worked = calculator.worked({f"{lab}.py": (TOP / f"examples/{lab}.py").read_text("utf-8") for lab in calculator.LABS.values()})
     assert "?" not in calculating.page.url, "the address stays clean until something is changed"
-    cells = calculating.row(0, calculating.text["predicted"])
+    cells = calculating.row(0, calculating.words.predicted.text)
     assert [f"{worked['bytes'][side]:,}" in cell for side, cell in zip(("naive", "flash"), cells)] == [True, True]
-    assert calculating.row(0, calculating.text["largest"]) == [f"{worked['largest'][side]:,}" for side in ("naive", "flash")]
+    assert calculating.row(0, calculating.words.largest.text) == [f"{worked['largest'][side]:,}" for side in ("naive", "flash")]
     assert worked["bytes"]["naive"] == memory.naive_bytes(1, 28, 28, 4096, 128) and worked["largest"]["flash"] == memory.largest_S(22 * 2**30, lambda S: memory.flash_bytes(1, 28, 28, S, 128, 2, 128))
     assert f"{worked['roof']['flash']['floor_ms']:.3f} ms" in calculating.box.locator(".summary").inner_text()
 
@@ -350,14 +344,14 @@ def test_typing_changes_everything_and_the_address(calculating):
     calculating.field("Hkv").fill("4")
     calculating.field("causal").check()
     expected = memory.naive_bytes(1, 28, 4, 8192, 128, 2, True), memory.flash_bytes(1, 28, 4, 8192, 128, 2, 128)
-    assert all(f"{size:,}" in cell for size, cell in zip(expected, calculating.row(0, calculating.text["predicted"])))
+    assert all(f"{size:,}" in cell for size, cell in zip(expected, calculating.row(0, calculating.words.predicted.text)))
     assert calculating.query() == {"B": "1", "H": "28", "Hkv": "4", "S": "8192", "d": "128", "dtype": "bf16", "gpu": "rtx-4090", "reserve": "2", "causal": "1"}
     calculating.page.wait_for_function("() => document.querySelector('.widget-calculator .announced').textContent.includes('GiB')", timeout=10_000)
     assert calculating.box.locator(".announced").get_attribute("role") == "status"
     calculating.field("S").fill("８１９２")   # as a Chinese input method writes it
-    assert all(f"{size:,}" in cell for size, cell in zip(expected, calculating.row(0, calculating.text["predicted"])))
+    assert all(f"{size:,}" in cell for size, cell in zip(expected, calculating.row(0, calculating.words.predicted.text)))
     calculating.field("S").fill("8,192")
-    assert calculating.wrong("S") == "" and f"{expected[0]:,}" in calculating.row(0, calculating.text["predicted"])[0]
+    assert calculating.wrong("S") == "" and f"{expected[0]:,}" in calculating.row(0, calculating.words.predicted.text)[0]
 
 
 def test_presets_fill_the_card_and_a_changed_card_is_ones_own(calculating):
@@ -365,14 +359,14 @@ def test_presets_fill_the_card_and_a_changed_card_is_ones_own(calculating):
     for card in calculator.CARDS:
         calculating.field("gpu").select_option(card["key"])
         assert [float(calculating.field(name).input_value()) for name in ("sms", "gib", "gbps", "tflops")] == [card[name] for name in ("sms", "gib", "gbps", "tflops")]
-        assert card["source"][calculating.lang] in calculating.box.locator("fieldset .hint").first.inner_text()
+        assert calculating.words.cards[card["key"]].text in calculating.box.locator("fieldset .hint").first.inner_text()
     bound = roofline.under_the_roof(roofline.attention_flops(1, 28, 4096, 128), roofline.floor_bytes(1, 28, 4096, 128), None, {"copy_gbps": 7700, "matmul_tflops": 2250})
     assert f"{1000 * bound['floor_ms']:.1f} µs" in calculating.box.locator(".summary").inner_text()
     calculating.field("gib").fill("7.5")
     assert calculating.field("gpu").input_value() == "own" and calculating.query()["gib"] == "7.5" and calculating.query()["sms"] == "148"
-    assert calculating.row(0, calculating.text["largest"])[0] == f"{memory.largest_S(int(5.5 * 2**30), lambda S: memory.naive_bytes(1, 28, 28, S, 128)):,}"
+    assert calculating.row(0, calculating.words.largest.text)[0] == f"{memory.largest_S(int(5.5 * 2**30), lambda S: memory.naive_bytes(1, 28, 28, S, 128)):,}"
     calculating.field("gib").fill("2.5")
-    assert calculating.text["oom"] in "".join(calculating.box.locator("tbody").first.inner_text())
+    assert calculating.words["not"].text in "".join(calculating.box.locator("tbody").first.inner_text())
 
 
 def test_a_shared_address_opens_the_same_in_another_browser_and_in_the_other_language(calculating, chromium, served):
@@ -382,7 +376,7 @@ def test_a_shared_address_opens_the_same_in_another_browser_and_in_the_other_lan
     calculating.field("tflops").fill("250.5")
     calculating.field("dtype").select_option("fp16")
     calculating.box.locator(".bar button").first.click()
-    calculating.page.wait_for_function("([text]) => document.querySelector('.widget-calculator .status').textContent === text", arg=[calculating.text["copied"]])
+    calculating.page.wait_for_function("([text]) => document.querySelector('.widget-calculator .status').textContent === text", arg=[calculating.words.copied.text])
     shared = calculating.page.evaluate("navigator.clipboard.readText()")
     assert shared == calculating.page.url
     summary, numbers = calculating.box.locator(".summary").inner_text(), calculating.formulas()
@@ -412,35 +406,32 @@ def test_where_the_clipboard_is_closed_the_address_stands_there_to_be_copied(chr
     context.close()
 
 
-NONSENSE = [
-    ("S", "0", {"en": "At least 2", "zh": "不能小于 2"}), ("S", "1", {"en": "decode", "zh": "解码"}), ("S", "-4096", {"en": "At least 2", "zh": "不能小于 2"}), ("S", "−1", {"en": "At least 2", "zh": "不能小于 2"}),
-    ("S", "2048.5", {"en": "whole number", "zh": "整数"}), ("S", "", {"en": "Write a number", "zh": "请填一个数"}), ("S", "many", {"en": "“many” is not a number", "zh": "「many」不是数"}),
-    ("S", "1e5", {"en": "not a number", "zh": "不是数"}), ("S", "9" * 30, {"en": "At most 1,000,000,000", "zh": "不能大于 1,000,000,000"}), ("S", "NaN", {"en": "not a number", "zh": "不是数"}),
-    ("Hkv", "5", {"en": "Possible: 1, 2, 4, 7, 14, 28", "zh": "可以填：1、2、4、7、14、28"}), ("Hkv", "56", {"en": "Possible", "zh": "可以填"}), ("d", "257", {"en": "At most 256", "zh": "不能大于 256"}),
-    ("B", "<img src=x onerror=alert(1)>", {"en": "not a number", "zh": "不是数"}), ("H", "20000", {"en": "At most 10,000", "zh": "不能大于 10,000"}),
-    ("gib", "0", {"en": "At least", "zh": "不能小于"}), ("gbps", "-1", {"en": "At least", "zh": "不能小于"}), ("reserve", "24", {"en": "leaves nothing of 24 GiB", "zh": "24 GiB 全被预留"}), ("sms", "1.5", {"en": "whole number", "zh": "整数"}),
+NONSENSE = [   # what is typed, and the word that answers it
+    ("S", "0", "small_S"), ("S", "1", "small_S"), ("S", "-4096", "small"), ("S", "−1", "small"), ("S", "2048.5", "fraction"), ("S", "", "empty"), ("S", "many", "letters"),
+    ("S", "1e5", "letters"), ("S", "9" * 30, "big_S"), ("S", "NaN", "letters"), ("Hkv", "5", "group"), ("Hkv", "56", "group"), ("d", "257", "big_d"),
+    ("B", "<img src=x onerror=alert(1)>", "letters"), ("H", "20000", "big"), ("gib", "0", "small"), ("gbps", "-1", "small"), ("reserve", "24", "nothing"), ("sms", "1.5", "fraction"),
 ]
 
 
 def test_nonsense_is_explained_typed_or_in_the_address(calculating):
     calculating.open()
     before = calculating.page.url
-    for name, value, words in NONSENSE:
+    for name, value, word in NONSENSE:
         field = calculating.field(name)
         kept = field.input_value()
         field.fill(value)
-        assert words[calculating.lang] in calculating.wrong(name), (name, value)
+        assert re.fullmatch(said(calculating.words[word], text=value), calculating.wrong(name)), (name, value)
         assert field.get_attribute("aria-invalid") == "true" and calculating.wrong(name) and field.get_attribute("aria-describedby").endswith(f"-{name}-wrong")
         assert calculating.box.locator(".answers > *").count() == 0, "no number stands beside nonsense"
         assert calculating.box.locator(".wrongs").is_visible()
         calculating.box.locator(".bar button").first.click()
-        assert calculating.box.locator(".status").inner_text() == calculating.text["mend"]
+        assert calculating.box.locator(".status").inner_text() == calculating.words.mend.text
         field.fill(kept)
         assert calculating.wrong(name) == "" and calculating.box.locator(".summary").count() == 1
     assert before.split("?")[0] == calculating.page.url.split("?")[0]
-    for name, value, words in NONSENSE:
+    for name, value, word in NONSENSE:
         calculating.open("?" + urllib.parse.urlencode({"gpu": "own", "sms": 132, "gib": 24, "gbps": 1008, "tflops": 165.2} | {name: value}))
-        assert words[calculating.lang][:6] in calculating.wrong(name), (name, value)
+        assert re.fullmatch(said(calculating.words[word]), calculating.wrong(name)), (name, value)
     calculating.open("?gpu=potato&dtype=int4&causal=maybe&S=64&utm=x")
     notice = calculating.box.locator(".note").first.inner_text()
     assert all(word in notice for word in ("potato", "int4", "maybe", "RTX 4090")) and calculating.field("S").input_value() == "64"
@@ -451,15 +442,15 @@ def test_what_was_measured_stands_beside_the_prediction_as_the_json_has_it(calcu
     for query, kv_heads, S, causal in (("?gpu=h200", 28, 4096, False), ("?gpu=h200-measured&Hkv=4&causal=1&S=16384", 4, 16384, True)):
         calculating.open(query)
         row = next(row for row in RESULTS["flash_vs_naive_memory"]["rows"] if row["part"] == "grid" and (row["kv_heads"], row["S"], row["causal"]) == (kv_heads, S, causal))
-        cells = calculating.row(0, calculating.text["measured"])
+        cells = calculating.row(0, calculating.words.measured_on.text.format(gpu="NVIDIA H200"))
         for side, cell, kernel in (("naive", cells[0], row["naive_kernel"]), ("flash", cells[1], row["kernel"])):
-            assert f"{int(row[f'{side}_mib'] * 2**20):,}" in cell and calculating.text["exact"] in cell and short_kernel(kernel.split(" + ")[-1]) in cell
+            assert f"{int(row[f'{side}_mib'] * 2**20):,}" in cell and calculating.words.exactly.text in cell and short_kernel(kernel.split(" + ")[-1]) in cell
     calculating.open("?gpu=h200")
     seen = calculating.seen(1)
-    assert set(seen) == {calculating.text["naive"], "flash", "cudnn"}
+    assert set(seen) == {calculating.words.naive.text, "flash", "cudnn"}
     for row in RESULTS["attention_roofline"]["rows"]:
         if row["part"] == "grid" and (row["S"], row["causal"]) == (4096, False):
-            ms, over, moved, kernel = seen[calculating.text["naive"] if row["impl"] == "naive" else row["impl"]]
+            ms, over, moved, kernel = seen[calculating.words.naive.text if row["impl"] == "naive" else row["impl"]]
             assert [float(x) for x in re.findall(r"[\d.]+", ms)] == [float(f"{row[name]:.4g}") for name in ("ms", "p10_ms", "p90_ms")]
             assert short_kernel(row["kernel"].split(" + ")[-1]) in kernel
             counted = next(r for r in RESULTS["hbm_traffic"]["rows"] if r["part"] == "total" and r["impl"] == row["impl"] and (r["S"], r["causal"]) == (4096, False))
@@ -477,12 +468,12 @@ def test_what_was_measured_stands_beside_the_prediction_as_the_json_has_it(calcu
 
 def test_what_was_not_measured_says_so_and_leads_to_what_was(calculating):
     calculating.open("?S=5000&gpu=h200")
-    assert calculating.row(0, calculating.text["measured"]) is None and calculating.row(0, calculating.text["predicted"])
+    assert calculating.row(0, calculating.words.measured_on.text.format(gpu="NVIDIA H200")) is None and calculating.row(0, calculating.words.predicted.text)
     assert calculating.box.locator(".provenance").count() == 0 and calculating.box.locator(".unmeasured").count() == 3
     calculating.open()   # on an RTX 4090, which nobody measured
     assert calculating.box.locator(".provenance").count() == 0
     calculating.box.locator(".unmeasured button").first.click()
-    assert calculating.field("gpu").input_value() == "h200" and calculating.row(0, calculating.text["measured"])
+    assert calculating.field("gpu").input_value() == "h200" and calculating.row(0, calculating.words.measured_on.text.format(gpu="NVIDIA H200"))
     link = calculating.box.locator(".provenance a").first.get_attribute("href")
     answer = calculating.page.request.get(urllib.parse.urljoin(calculating.page.url, link))
     assert answer.json() == RESULTS["flash_vs_naive_memory"]
@@ -512,18 +503,6 @@ def test_axe_finds_nothing_and_a_phone_holds_it(calculating, query, width):
     assert violations(calculating.page, ".widget-calculator") == []
     assert calculating.page.evaluate("document.documentElement.scrollWidth") <= width
     calculating.page.set_viewport_size({"width": 1280, "height": 800})
-
-
-def test_both_languages_have_the_same_words(chromium, served):
-    page = chromium.new_page()
-    page.goto(served + "en/glossary/")
-    keys = page.evaluate("""async (address) => {
-      const { WORDS } = await import(address);
-      const names = (words) => Object.entries(words).flatMap(([key, value]) => (value && typeof value === "object" && !Array.isArray(value) ? names(value).map((inner) => `${key}.${inner}`) : [key])).sort();
-      return [names(WORDS.en), names(WORDS.zh)];
-    }""", served + "en/js/calculator-words.js")
-    assert keys[0] == keys[1]
-    page.close()
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

@@ -3,6 +3,7 @@ import re
 
 import pytest
 from core import charts
+from support import WORDS
 
 ROWS = [{"S": 2**n, "naive_mib": 4.0**n, "flash_mib": 2.0**n} for n in range(5, 9)]
 LABELS = {"S": "length", "naive_mib": "slow", "flash_mib": "fast"}
@@ -18,7 +19,7 @@ def curves(svg):
 
 
 def test_each_curve_is_its_own_column():
-    found = curves(charts.line(ROWS, LABELS, "MiB"))
+    found = curves(charts.line(ROWS, LABELS, "MiB", WORDS["en"]))
     naive, flash = found["naive"], found["flash"]
     assert len(naive) == len(flash) == 4 and [x for x, _ in naive] == [x for x, _ in flash]
     rise = [line[0][1] - line[-1][1] for line in (naive, flash)]
@@ -27,18 +28,18 @@ def test_each_curve_is_its_own_column():
 
 
 def test_a_row_that_failed_leaves_a_gap():
-    assert len(curves(charts.line([{**ROWS[0], "naive_mib": None}, *ROWS[1:]], LABELS, "MiB"))["naive"]) == 3
+    assert len(curves(charts.line([{**ROWS[0], "naive_mib": None}, *ROWS[1:]], LABELS, "MiB", WORDS["en"]))["naive"]) == 3
 
 
 def test_a_chart_has_a_name_and_says_the_last_value():
-    svg = charts.line(ROWS, LABELS, "MiB")
+    svg = charts.line(ROWS, LABELS, "MiB", WORDS["en"])
     name = re.search(r'<svg role="img" aria-label="([^"]+)"', svg)[1]
     assert "slow" in name and "fast" in name and "65,536" in svg and ">MiB<" in svg and ">length<" in svg
 
 
 def test_the_ridge_is_where_the_ceilings_meet():
     rows = [{"impl": "flash", "S": S, "intensity": x, "tflops": y} for S, x, y in ((1, 50.0, 100.0), (2, 200.0, 400.0), (4, 800.0, 400.0))]
-    svg = charts.roofline(rows, {"flash": "flash"}, {"copy_gbps": 2000.0, "matmul_tflops": 400.0})
+    svg = charts.roofline(rows, {"flash": "flash"}, {"copy_gbps": 2000.0, "matmul_tflops": 400.0}, WORDS["en"])
     left, ridge, right = curves(svg)["ink"]
     points = curves(svg)["naive"]                          # the first series' colour
     assert ridge == pytest.approx(points[1], abs=0.1) and ridge[1] == right[1] < left[1]

@@ -146,7 +146,7 @@ BROKEN = [
     ("another page's canonical link", "canonical", r"en/lesson/", (PAGE, r'(<link rel="canonical" href="[^"]*)glossary', r"\g<1>lesson")),
     ("a canonical 404", "canonical", r"404.html: .*not absent", ("404.html", "</head>", f'<link rel="canonical" href="{SITE_URL}404.html"></head>')),
     ("a 404 without Chinese", "page_404", r"nothing in Chinese", ("404.html", r"<p lang=.zh-CN.>.*?(<a href=\S+?>).*?</p>", r"\g<1>zh</a>")),
-    ("a 404 without English", "page_404", r"nothing in English", ("404.html", r"<p>There.*?(<a href=\S+>).*?</p>", r"\g<1>en</a>")),
+    ("a 404 without English", "page_404", r"nothing in English", ("404.html", r"<p lang=.en.>.*?(<a href=\S+?>).*?</p>", r"\g<1>en</a>")),
     ("a 404 without a way back", "page_404", r"no link to zh/", ("404.html", r"/repo/zh/", "/repo/en/")),
     ("a 404 with relative styles", "page_404", r"the relative address", ("404.html", r"/repo/css/", "css/")),
     ("a sitemap without a page", "sitemap", r"en/decode/ is missing", ("en/sitemap.xml", r"<url>\s*<loc>[^<]*decode/</loc>.*?</url>", "")),

@@ -1,27 +1,32 @@
-"""The hand-made drawings: two languages, two colour schemes, legible on a phone, nothing from outside."""
+"""The hand-made drawings: filled in each language, two colour schemes, legible on a phone, no text beyond its box, nothing from outside."""
 
+import base64
 import re
 import xml.etree.ElementTree as ET
-from collections import Counter
-from pathlib import Path
 
 import pytest
+from core import drawings
+from support import LANGUAGES, TOP, WORDS
 
-THEME = Path(__file__).parents[1] / "docs" / "theme"
+THEME = TOP / "docs" / "theme"
 DRAWINGS = sorted((THEME / "drawings").glob("*.svg"))
 FIGURES_CSS = THEME / "css" / "figures.css"
 SVG = "{http://www.w3.org/2000/svg}"
-LANGUAGES = {"en", "zh"}
 PAGE = {"default": "#ffffff", "slate": "#1e2129"}  # Material's page backgrounds
 PHONE_PX, LEAST_PX = 358, 11  # the text column of a 390 px phone, and the smallest text allowed there
 PAINT = {"fill", "stroke", "color", "stop-color", "flood-color"}
 VARIABLE = re.compile(r"var\(--fig-([a-z]+), (CanvasText|Canvas|currentColor|transparent)\)")
 
 drawing = pytest.mark.parametrize("path", DRAWINGS, ids=lambda p: p.stem)
+language = pytest.mark.parametrize("lang", LANGUAGES)
 
 
-def parse(path):
-    return ET.parse(path).getroot()
+def filled(path, lang):
+    return drawings.fill(path.read_text("utf-8"), WORDS[lang].drawings[path.stem])
+
+
+def parse(path, lang="en"):
+    return ET.fromstring(filled(path, lang))
 
 
 def name(element):
@@ -50,36 +55,68 @@ def test_the_drawings_are_there():
 
 
 @drawing
-def test_both_languages(path):
-    """Every translated element has its twin right behind it, at the same place."""
-    root = parse(path)
-    translated = [e for e in root.iter() if "lang" in e.attrib]
-    assert {name(e) for e in translated} <= {"text", "title", "desc"}, "lang belongs on text, title and desc only"
-    counts = Counter((name(e), e.get("lang")) for e in translated)
-    assert counts["title", "en"] == counts["title", "zh"] == counts["desc", "en"] == counts["desc", "zh"] == 1
-    assert len(translated) % 2 == 0
-    for english, chinese in zip(translated[::2], translated[1::2]):
-        assert (english.get("lang"), chinese.get("lang")) == ("en", "zh"), f"no twin: {''.join(english.itertext())}"
-        assert english.attrib | {"lang": ""} == chinese.attrib | {"lang": ""}
-        assert not re.search(r"[\u3000-\u9fff\uff00-\uffef]", "".join(english.itertext()))
-
-
-@drawing
-def test_words_without_a_language_are_the_same_in_both(path):
-    for text in parse(path).iter(f"{SVG}text"):
-        if "lang" in text.attrib:
+def test_a_drawing_holds_keys_and_no_words(path):
+    root = ET.fromstring(path.read_text("utf-8"))
+    assert root.find(f"{SVG}title").text == "{{title}}" and root.find(f"{SVG}desc").text == "{{desc}}" and not [e for e in root.iter() if "lang" in e.attrib]
+    for text in root.iter(f"{SVG}text"):
+        if "monospace" in text.get("font-family", ""):     # code
             continue
         upright = [text.text or ""]  # formulas are italic tspans
         for span in text:
             upright += ["" if span.get("font-style") == "italic" else "".join(span.itertext()), span.tail or ""]
-        words = set(re.findall(r"[A-Za-z]{3,}", " ".join(upright)))
-        assert words <= {"kernel", "softmax", "max", "LSE"}, f"{words} needs lang=\"en\" and lang=\"zh\""
+        words = set(re.findall(r"[A-Za-z]{3,}|[\u4e00-\u9fff]", re.sub(r"\{\{[\w-]+\}\}", "", " ".join(upright))))
+        assert words <= {"kernel", "softmax", "max", "LSE", "GPU"}, f"{words} belongs into docs/words, under drawings: {path.stem}:"
+
+
+@drawing
+@language
+def test_every_key_is_filled_in_and_letters_are_set_as_letters(path, lang):
+    assert not re.search(r"[{}$]", filled(path, lang))
+
+
+def test_a_letter_may_have_an_index():
+    made = drawings.fill("<text>{{a}} {{b}}</text>", {"a": "the $S_kv$ grid", "b": "$ℓ$"})
+    assert re.sub(r"<[^>]*>|&#8203;", "", made) == "the Skv grid ℓ" and made.count("<tspan") == 4 and 'font-style="italic" font-weight="400" font-size="1.15em">S</tspan>' in made
+
+
+BEYOND = """() => {
+  const svg = document.querySelector("svg"), whole = svg.viewBox.baseVal, found = [];
+  const inside = (box, other) => box.x >= other.x - 1 && box.x + box.width <= other.x + other.width + 1;
+  const texts = [...svg.querySelectorAll("text")].map((text) => ({ said: text.textContent, box: text.getBBox() }));
+  const rects = [...svg.querySelectorAll("rect")].map((rect) => rect.getBBox());
+  for (const { said, box } of texts) {
+    const x = box.x + box.width / 2, y = box.y + box.height / 2;
+    const around = rects.filter((r) => x > r.x && x < r.x + r.width && y > r.y && y < r.y + r.height).sort((a, b) => a.width * a.height - b.width * b.height)[0];
+    if (!inside(box, whole)) found.push(`beyond the drawing: ${said}`);
+    else if (around && !inside(box, around)) found.push(`beyond its box: ${said}`);
+  }
+  for (const [i, a] of texts.entries()) for (const b of texts.slice(i + 1)) {
+    const wide = Math.min(a.box.x + a.box.width, b.box.x + b.box.width) - Math.max(a.box.x, b.box.x), high = Math.min(a.box.y + a.box.height, b.box.y + b.box.height) - Math.max(a.box.y, b.box.y);
+    if (wide > 1 && high > a.box.height / 2) found.push(`over each other: ${a.said} / ${b.said}`);
+  }
+  return found;
+}"""
+
+
+def test_no_text_is_wider_than_its_place(chromium):
+    """In the browser's own measure; a text may be worded anew as long as it has room."""
+    page, found = chromium.new_page(viewport={"width": 440, "height": 900}), []
+    fonts = {"KaTeX_Main": "KaTeX_Main-Regular", "KaTeX_Math": "KaTeX_Math-Italic"}
+    data = {name: base64.b64encode((TOP / f"node_modules/katex/dist/fonts/{file}.woff2").read_bytes()).decode() for name, file in fonts.items()}
+    style = "".join(f"@font-face {{ font-family: {name}; src: url(data:font/woff2;base64,{font}); }}" for name, font in data.items())
+    for path in DRAWINGS:
+        for lang in LANGUAGES:
+            page.set_content(f'<style>{style}</style><body style="margin: 0; font-family: sans-serif">{filled(path, lang)}')
+            page.evaluate("document.fonts.ready")
+            found.extend(f"docs/words/{lang}.yml, drawings: {path.stem}: {line}" for line in page.evaluate(BEYOND))
+    page.close()
+    assert not found, "\n".join(found)
 
 
 @drawing
 def test_chinese_punctuation_and_spacing(path):
-    for element in parse(path).iter():
-        if element.get("lang") != "zh":
+    for element in parse(path, "zh").iter():
+        if name(element) not in {"text", "title", "desc"}:
             continue
         text = "".join(element.itertext()).replace("\u200b", "")
         han = r"[\u4e00-\u9fff]"
@@ -90,11 +127,10 @@ def test_chinese_punctuation_and_spacing(path):
 @drawing
 def test_ids_and_accessible_name(path):
     root, stem = parse(path), path.stem
-    for language in LANGUAGES:
-        ids = [e.get("id") for e in root.iter() if e.get("id") and e.get("lang", language) == language]
-        assert len(ids) == len(set(ids)), "an id stands twice in one language"
-        assert all(i.startswith(f"{stem}-") for i in ids), "ids start with the drawing's name: pages hold several drawings"
-        assert {f"{stem}-title", f"{stem}-desc"} <= set(ids)
+    ids = [e.get("id") for e in root.iter() if e.get("id")]
+    assert len(ids) == len(set(ids)), "an id stands twice"
+    assert all(i.startswith(f"{stem}-") for i in ids), "ids start with the drawing's name: pages hold several drawings"
+    assert {f"{stem}-title", f"{stem}-desc"} <= set(ids)
     assert root.get("role") == "img"
     assert root.get("aria-labelledby") == f"{stem}-title {stem}-desc"
     known = {e.get("id") for e in root.iter()}
@@ -126,8 +162,9 @@ def test_colours_are_theme_variables(path):
 
 
 @drawing
-def test_scales_with_the_page_and_stays_legible_on_a_phone(path):
-    root = parse(path)
+@language
+def test_scales_with_the_page_and_stays_legible_on_a_phone(path, lang):
+    root = parse(path, lang)
     assert "width" not in root.attrib and "height" not in root.attrib
     width = float(root.get("viewBox").split()[2])
 
@@ -145,8 +182,9 @@ def test_scales_with_the_page_and_stays_legible_on_a_phone(path):
 
 
 @drawing
-def test_raised_and_lowered_letters_return_to_the_line(path):
-    for text in parse(path).iter(f"{SVG}text"):
+@language
+def test_raised_and_lowered_letters_return_to_the_line(path, lang):
+    for text in parse(path, lang).iter(f"{SVG}text"):
         assert sum(float(t.get("dy", 0)) for t in text.iter(f"{SVG}tspan")) == 0, "".join(text.itertext())
 
 
@@ -162,11 +200,12 @@ def test_contrast_in_both_schemes():
             assert contrast(c["paper"], c[fill]) >= 4.5, f"{scheme}: text of --fig-paper on --fig-{fill}"
 
 
-def test_bytes_and_thickness_in_hbm_line():
+@language
+def test_bytes_and_thickness_in_hbm_line(lang):
     """One head, bf16: the labels and the widths of the arrows follow from S and d."""
     S, d, e = 4096, 128, 2
     scores, vectors, lse = S * S * e, S * d * e, S * 4
-    root = parse(THEME / "drawings" / "hbm-line.svg")
+    root = parse(THEME / "drawings" / "hbm-line.svg", lang)
     labels = " ".join("".join(t.itertext()) for t in root.iter(f"{SVG}text"))
     floor = 4 * vectors + lse
     for value in (f"{scores / 1e6:.1f} MB", f"{vectors / 1e6:.2f} MB", f"{lse / 1e3:.0f} kB",
@@ -179,7 +218,8 @@ def test_bytes_and_thickness_in_hbm_line():
     assert heights.pop() / thin.pop() == scores / vectors
 
 
-def test_counts_in_tiling():
-    n = 6
-    labels = " ".join("".join(t.itertext()) for t in parse(THEME / "drawings" / "tiling.svg").iter(f"{SVG}text"))
-    assert f"{n * (n - 1) // 2} in full" in labels and f"{n} masked" in labels and f"{n * (n - 1) // 2} skipped" in labels
+@language
+def test_counts_in_tiling(lang):
+    n, texts = 6, WORDS[lang].drawings.tiling
+    counts = {key: [int(number) for number in re.findall(r"\d+", texts[key])] for key in ("whole", "masked", "skipped")}
+    assert counts == {"whole": [n * (n - 1) // 2], "masked": [n], "skipped": [n * (n - 1) // 2]}

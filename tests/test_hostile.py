@@ -24,7 +24,7 @@ from core.errors import PageError
 from core.measured import Numbers
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support import LANGUAGES, TOP
+from support import LANGUAGES, TOP, WORDS
 from test_run import LAB, SCHEMA, SHA, Folder
 
 import compare
@@ -215,7 +215,7 @@ class Reader(html.parser.HTMLParser):
 
 
 def placed(results=None, lang="en", root="", **more):
-    return placeholders.Page(Book(results=results or {}, **more), Place(lang, "page.md", root, "https://host/", "card"))
+    return placeholders.Page(Book(results=results or {}, words=WORDS, **more), Place(lang, "page.md", root, "https://host/", "card"))
 
 
 def built(result, output="{{ lab.output }}", lang="en", root="../../"):
@@ -254,7 +254,7 @@ def test_no_string_of_a_result_is_alive_on_a_page(poison, plain_tags):
     assert strays(found.tags) == strays(plain_tags), "a string of a result made or lost an element"
     shown = re.sub(r"[\x00-\x1f\x7f\s]+", "", poison)
     assert re.sub(r"\s+", "", found.text).count(shown) >= 4, f"{poison!r} is not shown as it is"
-    assert "measured before the last change" in found.text
+    assert WORDS["en"].provenance.stale in found.text
 
 
 @BOUNDED
@@ -352,10 +352,10 @@ def test_evidence_is_whole_and_plain_or_refused(tmp_path):
 def test_data_of_a_widget_cannot_end_its_script(monkeypatch):
     trace = json.loads(json.dumps(widgets.online_trace.example(__import__("online_softmax"))))
     monkeypatch.setattr(widgets.online_trace, "example", lambda lesson: {**trace, "note": "</script><!--<script>alert(1)"})
-    lesson = Numbers(Book(examples={"online_softmax.py": (TOP / "examples/online_softmax.py").read_text("utf-8")}), Place())
+    lesson = Numbers(Book(examples={"online_softmax.py": (TOP / "examples/online_softmax.py").read_text("utf-8")}, words=WORDS), Place())
     page = widgets.render("stepper", {"file": "online_softmax.py"}, lesson)
     assert page.count("<script") == page.count("</script") == 1 and "<!--" not in page
-    shown = widgets.run({"file": "x.py"}, Numbers(Book(examples={"x.py": "</textarea><script>alert(1)</script>"}), Place(root='"><script>')))
+    shown = widgets.run({"file": "x.py"}, Numbers(Book(examples={"x.py": "</textarea><script>alert(1)</script>"}, words=WORDS), Place(root='"><script>')))
     assert "<script" not in shown and shown.count("</textarea") == 1
 
 

@@ -11,7 +11,7 @@ import shutil
 
 import notebooks
 import pytest
-from support import LANGUAGES, TOP, violations
+from support import LANGUAGES, TOP, WORDS, violations
 
 LABS = sorted(notebooks.labs())
 EACH = [pytest.param(lab, lang, id=f"{lang}-{lab}") for lab in LABS for lang in LANGUAGES]
@@ -167,7 +167,7 @@ def toy(tmp_path, monkeypatch):
         for page in notebooks.PAGES:
             (tmp_path / "docs" / lang / f"{page}.md").write_text("# P { #p }\n", "utf-8")
         (tmp_path / "docs" / lang / "lesson.md").write_text('## Halves { #halves }\n\n```{.python title="toy.py"}\n--8<-- "toy.py:half"\n```\n\n- `x / 2` is {{ toy.x }}\n- `x` is a [number](g.md#n)\n', "utf-8")
-    monkeypatch.setitem(notebooks.TITLES, "The check", "检查")
+    shutil.copytree(TOP / "docs" / "words", tmp_path / "docs" / "words")
     (tmp_path / "examples").mkdir()
     (tmp_path / "examples" / "toy.py").write_text(TOY, "utf-8")
     shutil.copytree(TOP / "examples" / "kit", tmp_path / "examples" / "kit")
@@ -211,7 +211,7 @@ def test_a_raising_cell_stops_the_run_with_its_message(toy, tmp_path):
 def test_words_come_from_the_page_without_numbers_that_were_measured_and_links_that_lead_nowhere(toy):
     text = "\n".join(notebooks.text_of(cell) for cell in notebooks.make("toy", "en")["cells"] if cell["cell_type"] == "markdown")
     assert "# Notebook: Toy\n\nAbout it." in text and "### The check" in text and "From “Halves”:\n\n- `x` is a number" in text and "{{" not in text
-    assert "### 检查" in "".join(notebooks.text_of(cell) for cell in notebooks.make("toy", "zh")["cells"])
+    assert f"### {WORDS['zh'].notebooks.sections['The check'].text}" in "".join(notebooks.text_of(cell) for cell in notebooks.make("toy", "zh")["cells"])
 
 
 @pytest.fixture
@@ -328,9 +328,9 @@ def test_the_search_knows_the_notebooks_and_not_their_code(site):
 def test_colab_opens_the_file_in_the_repository_where_that_is_on_github():
     from core.notebooks import links
 
-    assert 'href="https://colab.research.google.com/github/me/it/blob/main/docs/zh/notebooks/x.ipynb"' in links("x", "zh", "../../../", "g", "https://github.com/me/it/")
+    assert 'href="https://colab.research.google.com/github/me/it/blob/main/docs/zh/notebooks/x.ipynb"' in links("x", "zh", WORDS["zh"], "../../../", "g", "https://github.com/me/it/")
     for repository in ("", None, "https://code.example/me/it"):
-        assert "colab" not in links("x", "en", "../../../", "g", repository)
+        assert "colab" not in links("x", "en", WORDS["en"], "../../../", "g", repository)
 
 
 def test_a_notebook_is_described_in_whole_sentences_of_its_own(site):
@@ -401,7 +401,8 @@ def test_a_program_changed_since_marks_its_notebook(tree):
     path = tree.path("examples/attention_error.py")
     path.write_text(path.read_text("utf-8").replace("SEED = ", "SEED = 1 + ", 1), "utf-8")
     assert tree.build().returncode == 0
-    for lang, banner in {"en": "Programs changed after", "zh": "本页有程序在测量之后改动过"}.items():
+    for lang in LANGUAGES:
+        banner = WORDS[lang].page.stale
         assert banner in tree.page(f"{lang}/notebooks/attention_error/index.html") and banner not in tree.page(f"{lang}/notebooks/hbm_traffic/index.html")
 
 
@@ -411,9 +412,9 @@ def test_what_mkdocs_jupyter_renders_differently_breaks_the_build():
 
     notebook = {"cells": [notebooks._text("title", "# T"), notebooks._code("code", "1")]}
     with pytest.raises(PageError, match="other cells"):
-        shape("<div></div>", notebook, "en", "")
+        shape("<div></div>", notebook, WORDS["en"], "")
     with pytest.raises(PageError, match="another way"):
-        shape('<div class="jp-Cell jp-MarkdownCell jp-Notebook-cell" id="cell-id=title"><div class="jp-Cell jp-CodeCell jp-Notebook-cell" id="cell-id=code">', notebook, "en", "")
+        shape('<div class="jp-Cell jp-MarkdownCell jp-Notebook-cell" id="cell-id=title"><div class="jp-Cell jp-CodeCell jp-Notebook-cell" id="cell-id=code">', notebook, WORDS["en"], "")
     with pytest.raises(PageError, match="places for 0 of 1"):
         place("<p></p>", ["a"])
     with pytest.raises(PageError, match="opens with"):

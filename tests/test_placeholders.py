@@ -6,7 +6,7 @@ import pytest
 from core import measured, placeholders, results
 from core.book import Book, Place
 from core.errors import PageError
-from support import TOP
+from support import TOP, WORDS
 
 RESULT = {
     "lab": "lab", "url": "examples/results/card/lab.json", "stale": False,
@@ -25,8 +25,8 @@ RESULT = {
 @pytest.fixture(autouse=True)
 def sketched(monkeypatch):
     """Charts that say what they were asked to draw."""
-    monkeypatch.setattr(placeholders.charts, "line", lambda rows, labels, unit: f"<svg>{len(rows)} {unit} {list(labels)}</svg>")
-    monkeypatch.setattr(placeholders.charts, "roofline", lambda rows, labels, values: f"<svg>roof {len(rows)} {list(labels)}</svg>")
+    monkeypatch.setattr(placeholders.charts, "line", lambda rows, labels, unit, words: f"<svg>{len(rows)} {unit} {list(labels)}</svg>")
+    monkeypatch.setattr(placeholders.charts, "roofline", lambda rows, labels, values, words: f"<svg>roof {len(rows)} {list(labels)}</svg>")
 
 
 def page(lang="en", result=RESULT, cards=1, **more):
@@ -35,7 +35,7 @@ def page(lang="en", result=RESULT, cards=1, **more):
     other["rows"][0]["naive_mib"] = 999.0
     other["machine"]["gpu"] = "Other"
     results = {("card", "lab"): result, ("other-card", "lab" if cards == 2 else "elsewhere"): other}
-    return placeholders.Page(Book(results=results, drawings={"plan": "<svg>plan</svg>"}, **more), Place(lang, "page.md", "../../", "https://host/", "card"))
+    return placeholders.Page(Book(results=results, drawings={"plan": "<svg>plan</svg>"}, words=WORDS, **more), Place(lang, "page.md", "../../", "https://host/", "card"))
 
 
 def text(markdown, lang="en", cards=2):
@@ -52,7 +52,7 @@ def text(markdown, lang="en", cards=2):
     ("{{ lab.gap_bytes[S=1024] }} bytes", "117,440,512 bytes"),
     ("{{ lab.S[causal=true] }}", "2048"),
     ("{{ lab.kernel[S=1024] }}", "flash_fwd"),
-    ("{{ lab.naive_mib[S=2048, kv_heads=28] }}", "out of memory"),
+    ("{{ lab.naive_mib[S=2048, kv_heads=28] }}", WORDS["en"].results.oom),
     ("{{ lab.name }}", "a&lt;b|c"),
     ("from {{ site.url }}examples/x.py", "from https://host/examples/x.py"),
     (r"$e^{{m-m}}$ and {{m}} and ${{\ell}}_{j}$", r"$e^{{m-m}}$ and {{m}} and ${{\ell}}_{j}$"),
@@ -73,10 +73,11 @@ def test_inside_a_fence_there_is_no_markup():
 def test_rows_become_table_rows_and_gain_their_provenance():
     table = page().expand("| S | naive (MiB) | kernel |\n|--:|--:|---|\n{{ lab.rows[kv_heads=28]: S naive_mib kernel }}\n")
     rows = table.splitlines()
-    assert rows[2].startswith("| 1024 | 140 | <code") and rows[3].startswith("| 2048 | out of memory |")
-    assert "Card &lt;1&gt;" in table and "commit 012345678" in table and 'href="../../examples/results/card/lab.json"' in table
+    assert rows[2].startswith("| 1024 | 140 | <code") and rows[3].startswith(f"| 2048 | {WORDS['en'].results.oom} |")
+    assert "Card &lt;1&gt;" in table and f"{WORDS['en'].provenance.commit} 012345678" in table and 'href="../../examples/results/card/lab.json"' in table
     zh = page("zh").expand("| S | 朴素 (MiB) | 因果 |\n|--:|--:|---|\n{{ lab.rows: S naive_mib causal }}\n")
-    assert "显存不足" in zh and "| 是 |" in zh and "实测：<strong" in zh
+    said = WORDS["zh"]
+    assert said.results.oom in zh and f"| {said.results['true']} |" in zh and f"{said.provenance.measured}<strong" in zh
 
 
 def test_a_header_s_cell_brings_its_column_along():
@@ -109,14 +110,14 @@ def test_a_roofline_names_its_series():
 
 def test_a_stale_result_is_marked_in_table_and_text():
     stale = {**RESULT, "stale": True}
-    assert "measured before the last change" in page(result=stale).expand("| S |\n|---|\n{{ lab.rows: S }}\n")
+    assert WORDS["en"].provenance.stale in page(result=stale).expand("| S |\n|---|\n{{ lab.rows: S }}\n")
     assert 'class="stale"' in page(result=stale).expand("{{ lab.peak_mib }}")
     assert "stale" not in page().expand("{{ lab.peak_mib }}")
 
 
 def test_dirty_results_say_so():
     dirty = {**RESULT, "source": {"commit": "0" * 40, "dirty": True}}
-    assert "with uncommitted changes" in page(result=dirty).expand("| S |\n|---|\n{{ lab.rows: S }}\n")
+    assert WORDS["en"].provenance.dirty in page(result=dirty).expand("| S |\n|---|\n{{ lab.rows: S }}\n")
 
 
 def test_figures_wait_until_markdown_has_run():
@@ -124,7 +125,7 @@ def test_figures_wait_until_markdown_has_run():
     body = one.expand('{{ drawing.plan }}\n\n{{ lab.chart[kv_heads=28]: S="length S" naive_mib="naive" flash_mib="flash" }}')
     assert "<svg>" not in body
     placed = one.place_figures(body)
-    assert "<svg>plan</svg>" in placed and "<svg>2 MiB ['S', 'naive_mib', 'flash_mib']</svg>" in placed and "Measured on" in placed
+    assert "<svg>plan</svg>" in placed and "<svg>2 MiB ['S', 'naive_mib', 'flash_mib']</svg>" in placed and WORDS["en"].provenance.measured in placed
     assert placed.index("<svg>plan") < placed.index("<svg>2 MiB"), "each in its own place"
 
 
@@ -187,9 +188,9 @@ EVIDENCE = {
 
 def test_evidence_becomes_a_table_with_its_places():
     one = page(evidence={"vllm": EVIDENCE})
-    table = one.expand("{{ evidence.vllm[topic=choose] }}")
-    assert "| statement | 0.26.0 | 0.33.0 |" in table and r"x\|y" in table
-    assert '<code class="place">a_<wbr>b.py<wbr><span>:3</span></code> | same place |' in table and "changed gone Now C." in table
+    table, said = one.expand("{{ evidence.vllm[topic=choose] }}"), WORDS["en"].evidence
+    assert f"| {said.statement} | 0.26.0 | 0.33.0 |" in table and r"x\|y" in table
+    assert f'<code class="place">a_<wbr>b.py<wbr><span>:3</span></code> | {said.same} |' in table and f"{said.changed} {said.gone} Now C." in table
     assert '<a href="../../evidence/vllm.json">' in table and "2026-11-29" in table
     for wrong in ("{{ evidence.vllm[topic=none] }}", "{{ evidence.vllm[tropic=choose] }}", "{{ evidence.other }}", "see {{ evidence.vllm }}"):
         with pytest.raises(PageError):
@@ -200,8 +201,13 @@ def test_words_of_a_result_are_said_in_chinese_and_names_stay():
     result = copy.deepcopy(RESULT)
     result["rows"] = [{"impl": impl, "sees": sees, "status": "ok"} for impl, sees in (("textbook", "unmasked softmax"), ("flash", "refused"))]
     table = "| 程序 | 看到 |\n|---|---|\n{{ lab.rows: impl sees }}\n"
-    assert "| 教科书写法 | 不加掩码的 softmax |\n| flash | 拒绝 |" in page("zh", result).expand(table)
-    assert "| textbook | unmasked softmax |" in page("en", result).expand(table)
+    for lang in WORDS:
+        said = WORDS[lang].results
+        assert f"| {said.textbook} | {said['unmasked softmax']} |\n| flash | {said.refused} |" in page(lang, result).expand(table)
+    result["rows"][0]["sees"] = "never heard of"
+    assert "never heard of" in page("en", result).expand(table), "the programs speak English"
+    with pytest.raises(PageError, match="shows 'never heard of' in column 'sees'"):
+        page("zh", result).expand(table)
 
 
 def test_a_result_links_to_its_own_file():

@@ -14,7 +14,7 @@ from core import quiz, tex, widgets
 from core.book import Book, Place
 from core.errors import PageError
 from core.measured import Numbers
-from support import LANGUAGES, TOP, violations
+from support import LANGUAGES, TOP, WORDS, said, violations
 from test_parity import chinese_fault
 
 FILE = TOP / "docs/quiz/lesson.yml"
@@ -161,7 +161,7 @@ GOOD = """
 def numbers(text=GOOD, lang="en"):
     pages = {"lesson.md": "# Lesson { #top }\n\n```text\n## Not { #code }\n```\n\n## 1. Here `x` { #here }\n", "index.md": "# Home\n"}
     result = {"lab": "lab", "stale": False, "machine": {"gpu": "Card"}, "software": {"torch": "2"}, "run": {"started": "2026-11-29"}, "values": {"x": 42}, "rows": []}
-    return Numbers(Book(results={("card", "lab"): result}, pages={lang: pages}, quizzes={"q": text}), Place(lang, "lesson.md", "../../", "", "card"))
+    return Numbers(Book(results={("card", "lab"): result}, pages={lang: pages}, quizzes={"q": text}, words=WORDS), Place(lang, "lesson.md", "../../", "", "card"))
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
@@ -237,15 +237,9 @@ def test_the_build_refuses_it_too_and_serve_watches_the_file(tree):
 
 # The page.
 
-WORDS = {
-    "en": {"right": "Right.", "wrong": "Wrong.", "choose": "Choose an answer first.", "unread": "cannot be read", "score": "{} of {} right", "result": "Result", "kept": "kept in this browser", "unkept": "does not keep", "total": "{} of {} right."},
-    "zh": {"right": "正确。", "wrong": "错误。", "choose": "请先选一个答案。", "unread": "无法识别", "score": "已答 {1} 题，对 {0} 题", "result": "结果", "kept": "保存在本浏览器里", "unkept": "不保存", "total": "共 {1} 题，对 {0} 题。"},
-}
-
-
 class Quiz:
     def __init__(self, page, lang):
-        self.page, self.lang, self.words = page, lang, WORDS[lang]
+        self.page, self.lang, self.words = page, lang, WORDS[lang].quiz
         page.locator(".widget-quiz").scroll_into_view_if_needed()
         self.box = page.locator(".widget-quiz")
         if (start := self.box.locator(".start button")).count():
@@ -308,7 +302,7 @@ def plain(text):
 def test_exactly_the_right_choice_scores_and_every_choice_is_explained(chromium, served, lang):
     """By click, every choice of every question."""
     page = opened(chromium, served, lang)
-    one, words = Quiz(page, lang), WORDS[lang]
+    one, words = Quiz(page, lang), WORDS[lang].quiz
     for turn in range(max(len(question["choices"]) for question in CHOICES.values())):
         right = 0
         for done, (name, question) in enumerate(CHOICES.items(), 1):
@@ -318,14 +312,14 @@ def test_exactly_the_right_choice_scores_and_every_choice_is_explained(chromium,
             one.radio(choice["id"]).check()
             one.check.click()
             right += choice["id"] == KEY[name]
-            assert words["score"].format(right, done) in one.status.inner_text(), f"{name}: {choice['id']}"
-            said = one.say.inner_text()
-            assert said.startswith(words["right" if choice["id"] == KEY[name] else "wrong"]), f"{name}: {said}"
-            assert plain(choice["why"][lang])[-20:] in plain(said) and (choice["id"] == KEY[name] or plain(next(c for c in question["choices"] if c["id"] == KEY[name])[lang])[-15:] in plain(said))
+            assert words.score.text.format(right=right, done=done) in one.status.inner_text(), f"{name}: {choice['id']}"
+            told = one.say.inner_text()
+            assert told.startswith(words["right" if choice["id"] == KEY[name] else "wrong"].text), f"{name}: {told}"
+            assert plain(choice["why"][lang])[-20:] in plain(told) and (choice["id"] == KEY[name] or plain(next(c for c in question["choices"] if c["id"] == KEY[name])[lang])[-15:] in plain(told))
             for other in question["choices"]:
                 box = one.form.locator(f".choice:has(input[value={other['id']}])")
                 shown = box.locator(".why").inner_text()
-                assert shown.startswith(words["right" if other["id"] == KEY[name] else "wrong"]) and plain(other["why"][lang])[-20:] in plain(shown)
+                assert shown.startswith(words["right" if other["id"] == KEY[name] else "wrong"].text) and plain(other["why"][lang])[-20:] in plain(shown)
                 assert ("right" in box.get_attribute("class")) == (other["id"] == KEY[name]) and ("chosen" in box.get_attribute("class")) == (other is choice)
             assert one.form.locator("input:enabled").count() == 0 and one.check.is_hidden() and one.form.locator(".see a:visible").count() == 1
             one.next.click()
@@ -338,19 +332,19 @@ def test_exactly_the_right_choice_scores_and_every_choice_is_explained(chromium,
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_by_keyboard_alone_with_the_focus_where_it_belongs(chromium, served, lang):
     page = opened(chromium, served, lang)
-    one, words = Quiz(page, lang), WORDS[lang]
+    one, words = Quiz(page, lang), WORDS[lang].quiz
     focus = lambda: page.evaluate("[document.activeElement.tagName, document.activeElement.value || document.activeElement.textContent]")  # noqa: E731
     page.locator("#quiz .headerlink").focus()
     while focus()[0] != "INPUT":
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    assert one.say.inner_text() == words["choose"] and focus()[0] == "INPUT", "nothing chosen: told, and not scored"
+    assert one.say.inner_text() == words.choose.text and focus()[0] == "INPUT", "nothing chosen: told, and not scored"
     for name in list(CHOICES)[:3]:
         page.keyboard.press("Space")
         for _ in range(one.order().index(KEY[name])):
             page.keyboard.press("ArrowDown")
         page.keyboard.press("Enter")
-        assert one.say.get_attribute("role") == "status" and one.say.inner_text().startswith(words["right"])
+        assert one.say.get_attribute("role") == "status" and one.say.inner_text().startswith(words.right.text)
         assert focus() == ["BUTTON", one.next.inner_text()], "after the answer: on to the next"
         page.keyboard.press("Enter")
         assert focus()[0] == "FIELDSET" and page.evaluate("document.activeElement === document.querySelector('.widget-quiz form:not([hidden]) fieldset')"), "the new question is read out"
@@ -361,14 +355,14 @@ def test_by_keyboard_alone_with_the_focus_where_it_belongs(chromium, served, lan
     page.keyboard.press("Tab")
     page.keyboard.type("?")
     page.keyboard.press("Enter")
-    assert words["unread"] in one.say.inner_text() and focus() == ["INPUT", "?"]
+    assert re.fullmatch(said(words.unread_unit, text="?"), one.say.inner_text()) and focus() == ["INPUT", "?"]
     page.keyboard.press("Control+A")
     page.keyboard.type(str(answers("naive-peak", one.numbers())[0]))
     page.keyboard.press("Enter")
-    assert one.say.inner_text().startswith(words["right"]) and words["score"].format(4, 4) in one.status.inner_text()
+    assert one.say.inner_text().startswith(words.right.text) and words.score.text.format(right=4, done=4) in one.status.inner_text()
     for _ in NUMBERS:
         one.next.press("Enter")
-    assert page.evaluate("document.activeElement.classList.contains('result')") and words["total"].format(4, len(QUESTIONS)) in page.evaluate("document.activeElement.innerText")
+    assert page.evaluate("document.activeElement.classList.contains('result')") and words.total.text.format(right=4, all=len(QUESTIONS)) in page.evaluate("document.activeElement.innerText")
     closed(page)
 
 
@@ -457,7 +451,7 @@ def test_what_a_reader_types_is_read_or_refused(script, text, unit, value):
 @pytest.mark.parametrize("name", NUMBERS)
 def test_a_number_typed_in_the_page_is_graded_and_its_slip_explained(chromium, served, lang, name):
     page = opened(chromium, served, lang)
-    one, words, within = Quiz(page, lang), WORDS[lang], NUMBERS[name]["number"]["within"] / 100
+    one, words, within = Quiz(page, lang), WORDS[lang].quiz, NUMBERS[name]["number"]["within"] / 100
     one.go(name)
     slips = {slip["id"]: slip[lang] for slip in NUMBERS[name]["number"]["slips"]}
     drawn = set()
@@ -466,11 +460,11 @@ def test_a_number_typed_in_the_page_is_graded_and_its_slip_explained(chromium, s
         drawn.add(json.dumps(shape))
         answer, wrong = answers(name, shape)
         one.answer("nothing")
-        assert words["unread"] in one.say.inner_text() and one.check.is_visible()
+        assert re.fullmatch(f"{said(words.unread)}|{said(words.unread_unit)}", one.say.inner_text()) and one.check.is_visible()
         typed, right = [(answer, True), (answer * (1 + 0.9 * within), True), (answer * (1 - 0.9 * within), True), (answer * (1 + 1.2 * within), False), (-answer, False), (0, False)][turn]
         one.answer(f"{typed:.12g}")
-        assert one.say.inner_text().startswith(words["right" if right else "wrong"]), (shape, typed, answer)
-        assert words["score"].format(int(right), 1) in one.status.inner_text()
+        assert one.say.inner_text().startswith(words["right" if right else "wrong"].text), (shape, typed, answer)
+        assert words.score.text.format(right=int(right), done=1) in one.status.inner_text()
         assert one.shown("answer") == as_shown(answer) and one.form.locator(".why").is_visible() and one.form.locator(".slip:visible").count() == 0
         one.form.locator(".ask button").click()
         assert one.form.locator("input").is_enabled() and one.form.locator(".why").is_hidden() and one.restart.is_disabled()
@@ -479,8 +473,8 @@ def test_a_number_typed_in_the_page_is_graded_and_its_slip_explained(chromium, s
         while slip not in (wrong := answers(name, one.numbers())[1]):
             one.form.locator(".ask button").click()
         one.answer(f"{wrong[slip]:.12g}")
-        said = one.form.locator(".slip:visible")
-        assert said.count() == 1 and all(plain(part) in plain(said.inner_text()) for part in re.split(r"\{\w+\}", slips[slip])) and one.say.inner_text().startswith(words["wrong"]), slip
+        shown = one.form.locator(".slip:visible")
+        assert shown.count() == 1 and all(plain(part) in plain(shown.inner_text()) for part in re.split(r"\{\w+\}", slips[slip])) and one.say.inner_text().startswith(words.wrong.text), slip
         one.form.locator(".ask button").click()
     closed(page)
 
@@ -523,13 +517,13 @@ def test_answers_last_over_a_reload_and_a_change_of_language_and_can_be_repeated
     wrong = next(choice for choice in one.order() if choice != KEY[second])
     one.radio(wrong).check()
     one.check.click()
-    assert WORDS["en"]["kept"] in one.state.inner_text()
+    assert WORDS["en"].quiz.kept.text in one.state.inner_text()
     one.go("naive-peak")
     shape = one.numbers()
     one.answer(str(answers("naive-peak", shape)[0]))
     page.goto(served + "zh/lesson/#quiz", wait_until="networkidle")
     one = Quiz(page, "zh")
-    assert one.name() == list(CHOICES)[2] and WORDS["zh"]["score"].format(2, 3) in one.status.inner_text(), "opens at the first that is open"
+    assert one.name() == list(CHOICES)[2] and WORDS["zh"].quiz.score.text.format(right=2, done=3) in one.status.inner_text(), "opens at the first that is open"
     one.back.click()
     assert one.radio(wrong).is_checked() and one.form.locator(".why:visible").count() == 4
     one.go("naive-peak")
@@ -539,7 +533,7 @@ def test_answers_last_over_a_reload_and_a_change_of_language_and_can_be_repeated
     result = one.box.locator(".result")
     assert result.locator("li").count() == 1 and result.locator("li a").get_attribute("href").endswith(QUESTIONS[second]["see"].partition("#")[2])
     result.locator("button").click()
-    assert one.name() == second and one.form.locator("input:enabled").count() == 4 and WORDS["zh"]["score"].format(2, 2) in one.status.inner_text()
+    assert one.name() == second and one.form.locator("input:enabled").count() == 4 and WORDS["zh"].quiz.score.text.format(right=2, done=2) in one.status.inner_text()
     one.restart.click()
     page.reload()
     assert Quiz(page, "zh").name() == first and page.evaluate("localStorage.getItem('quiz:lesson')") is None
@@ -554,7 +548,7 @@ def test_without_storage_it_works_and_says_so(chromium, served, lang):
     order = one.order()
     one.radio(KEY[one.name()]).check()
     one.check.click()
-    assert WORDS[lang]["score"].format(1, 1) in one.status.inner_text() and WORDS[lang]["unkept"] in one.state.inner_text()
+    assert WORDS[lang].quiz.score.text.format(right=1, done=1) in one.status.inner_text() and WORDS[lang].quiz.unkept.text in one.state.inner_text()
     one.next.click()
     one.back.click()
     assert one.order() == order
@@ -572,7 +566,7 @@ def test_what_somebody_else_left_in_the_storage_is_no_answer(chromium, served, k
     assert one.name() == list(CHOICES)[0] and "·" not in one.status.inner_text()
     one.radio(KEY[one.name()]).check()
     one.check.click()
-    assert "1 of 1 right" in one.status.inner_text()
+    assert one.words.score.text.format(right=1, done=1) in one.status.inner_text()
     closed(page)
 
 
@@ -629,8 +623,8 @@ def test_without_scripts_every_question_is_a_collapsible_that_teaches(chromium, 
         if "number" in question:
             assert question["number"]["example"]["answer"] in shown and "{" not in shown
         else:
-            assert item.locator(f"[data-id={KEY[name]}] .why").inner_text().startswith(WORDS[lang]["right"])
-            assert item.locator(f"li:not([data-id={KEY[name]}]) .why").all_inner_texts() and all(why.startswith(WORDS[lang]["wrong"]) for why in item.locator(f"ul > li:not([data-id={KEY[name]}]) .why").all_inner_texts())
+            assert item.locator(f"[data-id={KEY[name]}] .why").inner_text().startswith(WORDS[lang].quiz.right.text)
+            assert item.locator(f"li:not([data-id={KEY[name]}]) .why").all_inner_texts() and all(why.startswith(WORDS[lang].quiz.wrong.text) for why in item.locator(f"ul > li:not([data-id={KEY[name]}]) .why").all_inner_texts())
         assert item.locator(".see a").count() == 1
     browser.close()
 

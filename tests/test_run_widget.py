@@ -1,5 +1,6 @@
 """Python in the page, in a real browser: nothing before the click, the tested file byte for byte, errors, Stop, limits, kept edits."""
 import gzip
+import re
 import statistics
 import time
 
@@ -8,23 +9,17 @@ from core import widgets
 from core.book import Book, Place
 from core.errors import PageError
 from core.measured import Numbers
-from support import LANGUAGES, TOP, violations
+from support import LANGUAGES, TOP, WORDS, said, violations
 
 SOURCE = (TOP / "examples/online_softmax.py").read_text("utf-8")
 OUTPUT = (TOP / "examples/outputs/online_softmax.txt").read_text("utf-8")
 LIMIT = 100_000
-SAID = {
-    "en": {"done": "done in", "failed": "stopped by an error, line", "stopped": "Stopped.", "torch": "torch does not run in the browser", "tested": "The tested file.",
-           "edited": "kept in this browser", "unkept": "does not keep", "unavailable": "could not be loaded", "library": "standard library only, and no numpy"},
-    "zh": {"done": "完成", "failed": "出错停止，第", "stopped": "已停止。", "torch": "torch 无法在浏览器里运行", "tested": "经过测试的文件。",
-           "edited": "存于本浏览器", "unkept": "不保存", "unavailable": "加载失败", "library": "只有标准库，没有 numpy"},
-}
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 class Widget:
     def __init__(self, page, lang, nth=0):
-        self.page, self.lang, self.said = page, lang, SAID[lang]
+        self.page, self.lang, self.words = page, lang, WORDS[lang].run
         self.box = page.locator("[data-widget=run]").nth(nth)
         self.area, self.output, self.status = self.box.locator("textarea"), self.box.locator("pre"), self.box.locator(".status")
         self.run, self.stop, self.reset = (self.box.locator(".bar button").nth(i) for i in range(3))
@@ -103,7 +98,7 @@ def test_the_second_run_is_instant_and_python_says_its_version(widget):
     begun = time.perf_counter()
     assert widget.go(SOURCE) == OUTPUT
     assert time.perf_counter() - begun < 2, "a second run must not start Python again"
-    assert "Python 3." in widget.status.inner_text() and widget.said["done"] in widget.status.inner_text()
+    assert re.fullmatch(said(widget.words.done), widget.status.inner_text()) and "Python 3." in widget.status.inner_text()
 
 
 @pytest.mark.parametrize("source, line, shown", [
@@ -115,7 +110,7 @@ def test_the_second_run_is_instant_and_python_says_its_version(widget):
 def test_a_traceback_names_the_readers_line(widget, source, line, shown):
     output = widget.go(source)
     assert shown in output and "python3" not in output and "<exec>" not in output and "run_file" not in output, output
-    assert f"{widget.said['failed']} {line}" in widget.status.inner_text()
+    assert re.fullmatch(said(widget.words.failed_at, line=line), widget.status.inner_text())
     assert widget.box.locator(".gutter .wrong").inner_text() == str(line)
     assert widget.go("print('héé 中文 🎉', end='')") == "héé 中文 🎉"
     assert widget.box.locator(".gutter .wrong").count() == 0
@@ -128,12 +123,12 @@ def test_a_character_written_byte_by_byte_arrives_whole(widget):
 def test_torch_is_answered_with_the_file_for_a_gpu(widget, site):
     widget.go("import torch\n")
     note = widget.box.get_by_role("alert")
-    assert widget.said["torch"] in note.inner_text()
+    assert re.fullmatch(said(widget.words.torch, name="torch"), note.inner_text())
     address = note.locator("a").evaluate("a => a.href")
     assert address.endswith("/elsewhere/deep/examples/flash_vs_naive_memory.py") and (site / "examples/flash_vs_naive_memory.py").is_file()
     assert "ModuleNotFoundError: No module named 'torch'" in widget.output.text_content()
     assert "ModuleNotFoundError: No module named 'numpy'\n" in widget.go("import numpy")
-    assert widget.said["library"] in note.inner_text()
+    assert note.inner_text() == widget.words.missing.text.format(name="numpy")
     widget.go("print(1)")
     assert not note.is_visible()
 
@@ -144,7 +139,7 @@ def test_ten_megabytes_of_output_do_not_freeze_the_page(widget):
     widget.page.evaluate(gap)
     output = widget.go("for i in range(1_000_000):\n    print('abcdefghi')\n")
     longest = widget.page.evaluate("() => { clearTimeout(ticking); return gap }")
-    assert LIMIT <= len(output) < LIMIT + 200 and widget.said["done"] in widget.status.inner_text()
+    assert LIMIT <= len(output) < LIMIT + 200 and re.fullmatch(said(widget.words.done), widget.status.inner_text())
     assert longest < 2000, f"the page stood still for {longest:.0f} ms"
 
 
@@ -157,7 +152,7 @@ def test_stop_ends_an_endless_loop_and_what_it_printed_is_there(widget):
     widget.stop.click()
     widget.finish(5)
     assert time.perf_counter() - begun < 3
-    assert widget.status.inner_text() == widget.said["stopped"]
+    assert widget.status.inner_text() == widget.words.stopped.text
     end = time.time() + 5
     while widget.page.workers and time.time() < end:
         widget.page.wait_for_timeout(50)
@@ -171,12 +166,12 @@ def test_stop_ends_an_endless_loop_and_what_it_printed_is_there(widget):
 
 def test_edits_survive_a_reload_and_reset_brings_the_file_back(widget):
     widget.area.fill("print('mine')\n")
-    assert widget.said["edited"] in widget.box.inner_text()
+    assert widget.words.edited.text in widget.box.inner_text()
     widget.page.reload()
     ready(widget.page)
     assert widget.area.input_value() == "print('mine')\n"
     widget.reset.click()
-    assert widget.area.input_value() == SOURCE and widget.said["tested"] in widget.box.inner_text() and widget.reset.is_disabled()
+    assert widget.area.input_value() == SOURCE and widget.words.tested.text in widget.box.inner_text() and widget.reset.is_disabled()
     widget.page.reload()
     ready(widget.page)
     assert widget.area.input_value() == SOURCE
@@ -188,7 +183,7 @@ def test_a_browser_that_keeps_nothing_still_runs(fresh, chromium, served):
     widget.page.reload()
     ready(widget.page)
     widget.area.fill("print('here')")
-    assert widget.said["unkept"] in widget.box.inner_text()
+    assert widget.words.unsaved.text in widget.box.inner_text()
     assert widget.go() == "here\n"
 
 
@@ -198,7 +193,7 @@ def test_two_widgets_at_once_stop_apart(fresh):
         const text = await (await fetch(location.href)).text();
         const second = new DOMParser().parseFromString(text, 'text/html').querySelector('[data-widget=run]');
         document.querySelector('[data-widget=run]').after(second);
-        (await import(new URL('../js/run.js', location.href))).default(second);
+        (await import(new URL('../js/site.js', location.href))).bring(second);
     }""")
     two = Widget(one.page, "en", 1)
     one.start("print('one')\nwhile True:\n    pass\n")
@@ -231,12 +226,12 @@ def test_stop_during_the_download_and_a_download_that_fails(fresh, served):
     widget.page.route("**/pyodide.asm.wasm", lambda route: route.abort())
     widget.start("print('now')")
     widget.finish(20)
-    assert widget.said["unavailable"] in widget.status.inner_text()
+    assert re.fullmatch(said(widget.words.unavailable), widget.status.inner_text())
     widget.page.unroute("**/pyodide.asm.wasm")
     widget.run.click()
     widget.stop.click()
     widget.finish(5)
-    assert widget.status.inner_text() == widget.said["stopped"]
+    assert widget.status.inner_text() == widget.words.stopped.text
     assert widget.go() == "now\n"
 
 
@@ -334,7 +329,7 @@ def test_first_output_comes_nearly_as_soon_as_on_a_bare_page(chromium, served):
 
 
 def test_mistakes_on_a_page_are_named():
-    numbers = Numbers(Book(examples={"a.py": "x = 1\n", "crlf.py": "x = 1\r\n"}), Place(root="../../"))
+    numbers = Numbers(Book(examples={"a.py": "x = 1\n", "crlf.py": "x = 1\r\n"}, words=WORDS), Place(root="../../"))
     for name, options, complaint in [
         ("walk", {}, "there is no widget 'walk'"), ("run", {}, "{{ widget.run[file=…] }}"), ("run", {"file": "a.py", "lines": 3}, "{{ widget.run[file=…] }}"),
         ("run", {"file": "b.py"}, "no examples/b.py"), ("run", {"file": "crlf.py"}, "LF line ends"),

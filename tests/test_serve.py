@@ -93,9 +93,9 @@ EDITS = {   # edits that do not heal each other stand together: one clean build 
         "quiz": lambda top: change(top / "docs/quiz/lesson.yml", r"^  en: (.)", r"  en: Well, \1"),
         "exercise": lambda top: append(first(top, "examples/exercises/*/solution.py"), "\n# A word more.\n"),
         "lab comment": lambda top: append(top / "examples/decode_attention.py", "\n# A word more.\n"),
-        "drawing": lambda top: change(first(top, "docs/theme/drawings/*.svg"), r'(<text\b[^>]*lang="zh"[^>]*>)', r"\1新"),
+        "drawing": lambda top: change(first(top, "docs/theme/drawings/*.svg"), r"(<text\b[^>]*>)\{\{", r"\1· {{"),
         "result": lambda top: change(top / "examples/results/nvidia-h200/decode_attention.json", r'"torch": "', '"torch": "9.9.'),
-        "words": lambda top: [change(path, r'^( +title: "?)', r"\1Once more: ") for path in top.glob("examples/exercises/*.yml")],
+        "words": lambda top: [change(path, r'^( +title: "?)', r"\1Once more, ") for path in top.glob("docs/words/*.yml")],
     },
     "code": {
         "style": lambda top: append(top / "docs/theme/css/site.css", "\n.edited { color: red; }\n"),

@@ -6,7 +6,7 @@ import check_site
 import bundle
 import exercises
 import pytest
-from support import LANGUAGES, SITE_URL, TOP
+from support import LANGUAGES, SITE_URL, TOP, WORDS
 
 RESULT = "examples/results/nvidia-h200/flash_vs_naive_memory.json"
 
@@ -95,7 +95,7 @@ def test_a_second_card_stands_beside_the_first(tree):
 
 
 MEMORY = "examples/flash_vs_naive_memory.py"
-STALE = {"en": ("measured before the last change", "Programs changed after"), "zh": ("程序在测量之后改动过", "本页有程序在测量之后改动过")}   # beside its numbers, and above the page
+STALE = {lang: (WORDS[lang].provenance.stale, WORDS[lang].page.stale) for lang in LANGUAGES}   # beside its numbers, and above the page
 MEASURES = {   # one of each kind that measures
     "a constant": [(MEMORY, "SEED = ", "SEED = 1 + ")],
     "a default": [(MEMORY, "def check(attention=flash", "def check(attention=naive")],

@@ -9,7 +9,7 @@ from core import online_trace, tex, widgets
 from core.book import Book, Place
 from core.errors import PageError
 from core.measured import Numbers
-from support import LANGUAGES, TOP, violations
+from support import LANGUAGES, TOP, WORDS, violations
 
 SOURCE = (TOP / "examples/online_softmax.py").read_text("utf-8")
 OUTPUT = (TOP / "examples/outputs/online_softmax.txt").read_text("utf-8")
@@ -60,7 +60,7 @@ def test_a_readers_scores_are_taken_exactly():
 
 
 def numbers(text=SOURCE):
-    return Numbers(Book(examples={"online_softmax.py": text}), Place(root="../../"))
+    return Numbers(Book(examples={"online_softmax.py": text}, words=WORDS), Place(root="../../"))
 
 
 def test_each_line_of_code_is_found_in_the_file():

@@ -4,10 +4,12 @@ import sys
 
 TOP = pathlib.Path(__file__).resolve().parents[1]
 sys.path.append(str(TOP / "docs" / "hooks"))
-from core.exercises import answer, served, words  # noqa: E402, F401
+from core.exercises import answer, served  # noqa: E402, F401
+from core.words import load, plain  # noqa: E402
 
 FOLDER = TOP / "examples" / "exercises"
-SERVED = {name.removeprefix("exercises/"): text for name, text in served(FOLDER, words(FOLDER)).items()}
+WORDS = {lang: plain(words["graders"]) for lang, words in load(TOP / "docs" / "words").items()}
+SERVED = {name.removeprefix("exercises/"): text for name, text in served(FOLDER, WORDS).items()}
 NAMES = sorted(name.removeprefix("grade_").removesuffix(".py") for name in SERVED if name.startswith("grade_"))
 
 

@@ -26,74 +26,9 @@ WITHOUT_GPU = {"flash_vs_naive_memory"}                    # measures something 
 NONE = {"ring_attention": "it needs several GPUs and starts a process on each"}
 PATHS = re.compile(r"(?<![\w.:/])/(?:tmp|home|root|usr|opt|work|mnt|var|Users|content|workspace)/|[A-Z]:\\|ipykernel_\d")
 
-TITLES = {
-    "A smaller card, emulated": "模拟一张更小的卡",
-    "Bits": "逐位比较",
-    "Copies of functions whose home is flash_vs_naive_memory.py": "取自 flash_vs_naive_memory.py 的函数副本",
-    "Imports and settings": "导入与设置",
-    "ncu": "启动 ncu，读取它的输出",
-    "Rows, values and text": "数据行、汇总值与文字输出",
-    "The algorithm": "算法",
-    "The cases": "各种情形",
-    "The check": "检查",
-    "The child": "子进程",
-    "The clock": "计时",
-    "The clock, as in attention_roofline.py": "计时，与 attention_roofline.py 相同",
-    "The formulas": "公式",
-    "The implementations": "几种实现",
-    "The inputs, and what is exact": "输入，以及什么是精确值",
-    "The measurement": "测量",
-    "The model": "模型",
-    "The models, in bytes": "模型，以字节计",
-    "The rows of the dispatch": "分发结果的数据行",
-    "The sides": "各种实现",
-    "The three implementations, in steps": "三种实现，一步一步执行",
-    "The three sides": "三种实现",
-    "The two sides": "两种实现",
-    "The two sides, on the GPU": "GPU 上的两种实现",
-    "The two traps": "两个陷阱",
-    "What was chosen, and why": "选了什么，为什么",
-    "Without a GPU": "没有 GPU 的时候",
-}
 
-WORDS = {
-    "en": {
-        "title": "Notebook: {title}",
-        "origin": "Made from `examples/{lab}.py`; the code cells of the program are that file, byte for byte.",
-        "outputs": "**Outputs:** {gpu}, driver {driver}, PyTorch {torch}, {date}, commit `{commit}`.",
-        "none": "**Outputs:** none yet.",
-        "run": "**To run it yourself:** run all cells from the top. You need an NVIDIA GPU of compute capability 8.0 or newer and PyTorch with CUDA. "
-               "In Colab: File, Upload notebook; then Runtime, Change runtime type, and a GPU such as L4 or A100 (a T4 is too old). In Jupyter: `pip install jupyterlab torch`, then `jupyter lab {lab}.ipynb`.",
-        "setup": ("A notebook is no file", "The program ends with the usual lines that start it, and may start itself again as a child process. "
-                  "Two names decide both: with this `__name__` the last lines start nothing, and under this `__file__` a child finds the program."),
-        "program": ("The program", "What follows is the whole file, cut where its own sections begin. Where a page of the lesson explains a function, the explanation stands above its cell."),
-        "from": "From “{heading}”:",
-        "write": ("Write the file", "The cells above, as you ran them, become the file again, beside this notebook. The line below says whether that is the published program."),
-        "machine": ("The GPU", "What the program needs, or else one line that says what is missing."),
-        "check": ("First: is it right?", "`check()` compares with fp64 and raises `AssertionError` on a wrong implementation. Predict before you run the next cell."),
-        "measure": ("Measure", "`measure()` yields a row at a time, and `report()` prints each one as it comes."),
-        "values": ("What the rows say together", None),
-        "row": ("A row is data", "Every row names the kernel that ran. `rows` has them all; go on from here."),
-    },
-    "zh": {
-        "title": "Notebook：{title}",
-        "origin": "由 `examples/{lab}.py` 生成；程序部分的代码单元与该文件逐字节一致。",
-        "outputs": "**输出来自**：{gpu}，驱动 {driver}，PyTorch {torch}，{date}，提交 `{commit}`。",
-        "none": "**输出**：暂无。",
-        "run": "**自己运行**：从头运行全部单元。需要计算能力 8.0 及以上的 NVIDIA GPU 和 CUDA 版 PyTorch。"
-               "在 Colab 中：File → Upload notebook，再到 Runtime → Change runtime type 选 L4 或 A100 这样的 GPU（T4 太旧）。在 Jupyter 中：先 `pip install jupyterlab torch`，再 `jupyter lab {lab}.ipynb`。",
-        "setup": ("Notebook 不是程序文件", "程序末尾有常见的启动语句，有的程序还会把自己作为子进程再启动一次。两者取决于两个名字："
-                  "设成这个 `__name__`，末尾几行就不会启动程序；设成这个 `__file__`，子进程就能找到程序。"),
-        "program": ("程序", "下面是整个文件，按它自己的分节切开。教程讲解过的函数，讲解就放在对应单元的上方。"),
-        "from": "摘自「{heading}」：",
-        "write": ("写回文件", "把上面实际运行过的单元重新拼成文件，放在 notebook 旁边。输出会说明它与发布的程序是否一致。"),
-        "machine": ("GPU", "列出程序所用的 GPU；缺什么的话，用一行话说明。"),
-        "check": ("先问：对不对？", "`check()` 与 fp64 的结果比较，实现有错就抛出 `AssertionError`。运行下一个单元之前，先自己预测一下结果。"),
-        "measure": ("测量", "`measure()` 每次产出一行数据，`report()` 收到一行就打印一行。"),
-        "values": ("汇总", None),
-        "row": ("每一行都是数据", "每一行都写明实际运行的 kernel。全部数据都在 `rows` 里，可以接着往下分析。"),
-    },
-}
+sys.path.insert(0, str(TOP / "docs" / "hooks"))
+from core.words import load  # noqa: E402
 
 
 class NotebookError(Exception):
@@ -194,15 +129,15 @@ def plain(text):
 def make(lab, lang, old=None):
     """The notebook of a lab as a dict; outputs and what is known of them are taken from `old`, whose code must be the same."""
     source = (TOP / "examples" / f"{lab}.py").read_bytes().decode("utf-8")
-    words, (title, text) = WORDS[lang], intro(lab, lang)
+    words, (title, text) = load(TOP / "docs" / "words")[lang], intro(lab, lang)
     said = explanations(lab, lang)
     measured = (old or {}).get("metadata", {}).get("measured")
-    outputs = words["outputs"].format(**{**measured, "commit": measured["commit"][:9], "date": measured["date"][:10]}) if measured else words["none"]
-    cells = [_text("notebook", "\n\n".join([f"# {words['title'].format(title=title)}", text, words["origin"].format(lab=lab), outputs, words["run"].format(lab=lab)]))]
+    outputs = words.notebooks.outputs.text.format(**{**measured, "commit": measured["commit"][:9], "date": measured["date"][:10]}) if measured else words.notebooks.none.text
+    cells = [_text("notebook", "\n\n".join([f"# {words.notebooks.title.text.format(title=title)}", text, words.notebooks.origin.text.format(lab=lab), outputs, words.notebooks.run.text.format(lab=lab)]))]
 
     def section(name, level=2):
-        heading, below = words[name]
-        cells.append(_text(name, f"{'#' * level} {heading}" + (f"\n\n{below}" if below else "")))
+        said = words.notebooks.cells[name]
+        cells.append(_text(name, f"{'#' * level} {said.heading.text}" + (f"\n\n{said.text.text}" if "text" in said else "")))
 
     section("setup")
     cells.append(_code("setup-code", f'__name__, __file__ = "{lab}", "{lab}.py"'))
@@ -211,11 +146,10 @@ def make(lab, lang, old=None):
     for number, (title, first, code) in enumerate(parts, 1):
         text = []
         if title:
-            if title not in TITLES:
-                raise NotebookError(f"examples/{lab}.py: the section '{title}' has no Chinese title: add it to TITLES in tools/notebooks.py")
-            text.append(f"### {title if lang == 'en' else TITLES[title]}")
+            known = words.notebooks.sections                # a comment of a lab may change: until docs/words has it, it stands as it is written
+            text.append(f"### {known[title].text if title in known else title}")
         if first:
-            text += [words["from"].format(heading=said[first][1]), said[first][2]]
+            text += [words.notebooks.explained.text.format(heading=said[first][1]), said[first][2]]
         if text:
             slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:50] if title else f"part-{number}"
             cells.append(_text(slug, "\n\n".join(text)))

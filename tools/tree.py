@@ -29,7 +29,8 @@ def copied(top):
     for name in ("docs", "examples"):
         shutil.copytree(TOP / name, top / name, ignore=shutil.ignore_patterns("__pycache__"))
     (top / "tools").mkdir()
-    shutil.copy(TOP / "tools" / "bundle.py", top / "tools")
+    for name in ("bundle.py", "notebooks.py"):             # the second asks for words
+        shutil.copy(TOP / "tools" / name, top / "tools")
     for path in [*TOP.glob("mkdocs*.yml"), TOP / "package.json", TOP / "LICENSE"]:
         shutil.copy(path, top)
     (top / "node_modules").symlink_to(TOP / "node_modules")

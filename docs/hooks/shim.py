@@ -137,17 +137,17 @@ def on_page_content(content, page, config, files):
     notebook, draft, place = getattr(page, "notebook", None), getattr(page, "draft", None), _place(page, config)
     glossary = files.get_file_from_path("glossary.md")
     address = get_relative_url(glossary.url, page.url) if glossary and page.file is not glossary else None
-    links = core.notebooks.links(page.file.name, place.lang, place.root, place.gpu, config.extra["repo"]) if notebook else None
+    links = core.notebooks.links(page.file.name, place.lang, book.words[place.lang], place.root, place.gpu, config.extra["repo"]) if notebook else None
 
     def made():
-        text, blocks, headings = core.notebooks.shape(content, notebook, place.lang, links) if notebook else (content, None, None)
+        text, blocks, headings = core.notebooks.shape(content, notebook, book.words[place.lang], links) if notebook else (content, None, None)
         text = core.page.body(text, draft, book, place, address)
         formulas = core.tex.find(text)
         text = core.tex.place(text, formulas, _render(formulas), page.source)
         return core.page.finish(text, draft, book, place), blocks, headings
 
     try:
-        known = sorted(book.examples), getattr(book, "words", None), book.glossary.get(place.lang)
+        known = sorted(book.examples), book.words[place.lang], book.glossary.get(place.lang)
         content, page.blocks, headings = _kept(made, "content", version, content, draft, place, address, links, known, page.source)
     except core.errors.PageError as error:
         if error.line:
@@ -163,11 +163,15 @@ def on_page_context(context, page, config, nav):
     _add_synonyms(page, config)
     context["root"] = _root(page, lang)
     context["languages"] = [
-        {"lang": code, "name": name, "link": f"{_root(page, lang)}{code}/{'' if lang == 'root' else page.url.removeprefix('./')}"}
+        {"lang": code, "tag": book.words[code].language.tag, "name": name, "link": f"{_root(page, lang)}{code}/{'' if lang == 'root' else page.url.removeprefix('./')}"}
         for code, name in config.extra["languages"].items()
     ]
     if page.is_homepage and lang != "root" and config.extra["offline"]:
         context["offline_mib"] = round(_offline(config).stat().st_size / 2**20)
+    context["words"] = book.words["en" if lang == "root" else lang]
+    if lang != "root":
+        widgets = re.findall(r'data-widget="(\w+)"', page.content or "")
+        context["said"] = json.dumps({name: book.scripts[lang][name] for name in sorted({"site", *widgets}) if name in book.scripts[lang]}, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     context["has_math"] = 'class="math"' in (page.content or "")
     notebook = getattr(page, "notebook", None)
     context["stale"] = [{"lab": page.file.name}] if notebook and _stale(notebook, page) else [book.results[key] for key in page.draft.used if book.results[key]["stale"]] if hasattr(page, "draft") else []
@@ -180,10 +184,10 @@ def on_post_page(output, page, config):
     def made():
         core.policy.refuse(content, source)
         text = core.notebooks.place(output, page.blocks) if getattr(page, "notebook", None) else output
-        return _with_policy(text if lang == "root" else core.page.dress(text, lang))
+        return _with_policy(text if lang == "root" else core.page.dress(text, book.words[lang]))
 
     try:
-        return _kept(made, "page", version, command, lang, output, content, source, getattr(page, "blocks", None), getattr(book, "words", None))
+        return _kept(made, "page", version, command, lang, output, content, source, getattr(page, "blocks", None), lang != "root" and book.words[lang])
     except core.errors.PageError as error:
         raise _located(error, page) from None
 
@@ -201,6 +205,7 @@ def on_env(env, config, files):
             raise PluginError(f"{path.relative_to(TOP).as_posix()}{f':{error.line}' if error.line else ''}: {error}") from None
     BYTECODE.mkdir(parents=True, exist_ok=True)
     env.bytecode_cache = jinja2.FileSystemBytecodeCache(str(BYTECODE))   # by the hash of each template
+    env.globals["every_word"] = book.words
     env.globals["site_root"] = _site_root(config)
     env.filters["path_of"] = lambda url: urlsplit(url).path or "/"
     return env

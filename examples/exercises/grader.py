@@ -404,9 +404,9 @@ def report(results, words, seed, printed):
     if printed:
         print(printed.rstrip("\n") + "\n")
     for result in results:
-        print(f"{words['ok' if result['passed'] else 'no']:4}  {result['title']}")
-        for key in [] if result["passed"] else ["input", "expected", "got", "hint"]:
-            print(f"        {words[key]}: {result[key]}")
+        print(f"{words['ok'] if result['passed'] else words['no']:4}  {result['title']}")
+        for key, name in [] if result["passed"] else [("input", words["input"]), ("expected", words["expected"]), ("got", words["got"]), ("hint", words["hint"])]:
+            print(f"        {name}: {result[key]}")
     print(words["count"].format(passed=sum(r["passed"] for r in results), all=len(results), seed=seed))
 
 

@@ -4,6 +4,8 @@ import pathlib
 import sys
 import zipfile
 
+TOP = pathlib.Path(__file__).resolve().parents[3]
+
 
 def pack(files, top):
     """The bytes of a zip of {name: bytes}, everything in a folder `top`, in the order of names, dated 1980, readable by all."""
@@ -27,26 +29,17 @@ def examples(folder, programs, licence):
     return files | {"LICENSE": licence.read_bytes()}
 
 
-def site(folder):
-    """{name: bytes} of a built site, and how to open it."""
+def site(folder, languages):
+    """{name: bytes} of a built site, and how to open it, in every language. languages: {language: its words}."""
     files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file() and not path.name.endswith(".gz")}
-    return files | {"README.txt": OPEN.encode("utf-8")}
-
-
-OPEN = """\
-The whole site, for reading without a network. Any file server will do:
-
-    python3 -m http.server 8000
-
-in this folder, then open http://127.0.0.1:8000/ in a browser. (Opened as files, browsers refuse the search and the programs in the pages.)
-
-整个网站，断网也能读。用任意静态文件服务器打开：在本目录运行上面的命令，再用浏览器访问 http://127.0.0.1:8000/。
-（直接双击文件打开时，浏览器会禁用搜索和页面里的程序。）
-"""
+    return files | {"README.txt": "\n".join(words.archive.text for words in languages.values()).encode("utf-8")}
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(TOP / "docs/hooks"))
+    from core.words import load
+
     source, target = map(pathlib.Path, sys.argv[1:])
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(pack(site(source), target.stem))
+    target.write_bytes(pack(site(source, load(TOP / "docs/words")), target.stem))
     print(f"{target}: {target.stat().st_size / 2**20:.1f} MiB")

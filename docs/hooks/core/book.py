@@ -11,6 +11,7 @@ import yaml
 
 from . import evidence, exercises, glossary, results, sections
 from .errors import PageError
+from .words import asked, for_scripts, load, plain, problems
 
 LANGUAGES = ("en", "zh")
 
@@ -27,10 +28,12 @@ class Book:
     evidence  {name: evidence} of docs/evidence/<name>.json
     examples  {name: text} of the example files, as the site serves them
     outputs   {name: text} of what the examples print, as captured
-    drawings  {name: SVG} in both languages
+    drawings  {name: SVG} with keys where words stand
     quizzes   {name: text} of docs/quiz/<name>.yml
     pages     {lang: {name: Markdown}}, with their front matter
     glossary  {lang: glossary.Glossary}
+    words     {lang: its Words} of docs/words
+    scripts   {lang: {script: words}}, what the page hands a script
     python    bytes that the first run of Python in a page fetches
     """
 
@@ -42,6 +45,8 @@ class Book:
     quizzes: dict = _table()
     pages: dict = _table()
     glossary: dict = _table()
+    words: dict = _table()
+    scripts: dict = _table()
     python: int = 0
 
     def __post_init__(self):
@@ -66,7 +71,8 @@ def read(top):
     """The Book of the tree at `top`. Raises PageError naming the file that is not as it must be."""
     docs, examples, pyodide = top / "docs", top / "examples", top / "node_modules" / "pyodide"
     pages = {lang: {path.name: path.read_text("utf-8-sig") for path in sorted((docs / lang).glob("*.md"))} for lang in LANGUAGES}
-    programs = _examples(examples)
+    words, found = _words(top)
+    programs = _examples(examples, words)
     return Book(
         results=results.load(examples / "results", examples, programs),
         evidence={path.stem: evidence.load(path) for path in sorted((docs / "evidence").glob("*.json"))},
@@ -76,8 +82,40 @@ def read(top):
         quizzes={path.stem: path.read_text("utf-8") for path in sorted((docs / "quiz").glob("*.yml"))},
         pages=pages,
         glossary={lang: _glossary(lang, pages[lang]["glossary.md"]) for lang in LANGUAGES if "glossary.md" in pages[lang]},
+        words=words,
+        scripts={lang: for_scripts(words[lang], found) for lang in LANGUAGES},
         python=sum((pyodide / name).stat().st_size for name in ("pyodide.asm.wasm", "python_stdlib.zip")),
     )
+
+
+def sources(top):
+    """{path: text} of all that asks for words: hooks, templates, scripts, drawings, the tool that makes notebooks."""
+    hooks, theme = top / "docs" / "hooks", top / "docs" / "theme"
+    paths = [*hooks.rglob("*.py"), *theme.rglob("*.html"), *theme.rglob("*.js"), *(theme / "drawings").glob("*.svg"), top / "tools" / "notebooks.py"]
+    return {path.relative_to(top).as_posix(): path.read_text("utf-8") for path in sorted(paths)
+            if path != hooks / "core" / "words.py" and not path.name.startswith(("gpu", "wgsl"))}   # these two widgets bring their own: core/gpu_words.py
+
+
+def asking(top, known):
+    """{name of a word: the file that asks for it}."""
+    return asked(sources(top)) | exercises.asked(top / "examples" / "exercises", plain(known[LANGUAGES[0]]["graders"]))
+
+
+def labels(top):
+    """The texts in which programs and results write labels."""
+    return [path.read_text("utf-8") for path in [*(top / "examples").glob("*.py"), *(top / "examples" / "results").glob("*/*.json")]]
+
+
+def _words(top):
+    """({lang: Words}, what asks for them), or a PageError that names every word that is missing, unused or not the same in each language."""
+    known = load(top / "docs" / "words")
+    if missing := set(LANGUAGES) - set(known):
+        raise PageError(f"there is no docs/words/{min(missing)}.yml.")
+    known = {lang: known[lang] for lang in LANGUAGES}
+    found = asking(top, known)
+    if said := problems(known, found, labels(top)):
+        raise PageError("; ".join(said) + ".")
+    return known, found
 
 
 def snippets(book):
@@ -91,12 +129,12 @@ def front_matter(text):
     return (yaml.safe_load(found[1]) or {}, text[found.end():]) if found else ({}, text)
 
 
-def _examples(folder):
+def _examples(folder, words):
     """The programs as single files, the kernels of the browser, and of each exercise what is made of its folder."""
     kernels = {path.relative_to(folder).as_posix(): path.read_bytes().decode("utf-8") for path in sorted(folder.glob("webgpu/*.wgsl"))}
     inner = folder / "exercises"
     try:
-        return bundle.published(folder) | kernels | exercises.served(inner, exercises.words(inner))
+        return bundle.published(folder) | kernels | exercises.served(inner, {lang: plain(words[lang]["graders"]) for lang in words})
     except bundle.BundleError as error:
         raise PageError(f"examples: {error}") from None
 

@@ -11,68 +11,39 @@ from .measured import short_kernel
 CARDS = [
     {
         "key": "rtx-4090", "name": "RTX 4090", "sms": 128, "gib": 24, "gbps": 1008, "tflops": 165.2,
-        "source": {
-            "en": "NVIDIA, Ada GPU Architecture whitepaper: all four numbers. The memory is GDDR6X.",
-            "zh": "NVIDIA《Ada GPU Architecture》白皮书：四个数都在其中。显存是 GDDR6X。",
-        },
     },
     {
         "key": "l4", "name": "L4", "sms": 58, "gib": 24, "gbps": 300, "tflops": 121,
-        "source": {
-            "en": "NVIDIA, L4 data sheet: memory, bandwidth, 242 TFLOP/s with sparsity, dense half of it. Multiprocessors: Ada GPU Architecture whitepaper. PyTorch reports 22.0 GiB of the 24 (ArcInstitute/evo2, issue 190): raise the reserve to 2.5.",
-            "zh": "NVIDIA L4 产品手册：显存、带宽，稀疏 242 TFLOP/s，稠密减半。SM 个数：《Ada GPU Architecture》白皮书。24 里 PyTorch 只报告 22.0 GiB（ArcInstitute/evo2 issue 190）：请把预留加到 2.5。",
-        },
     },
     {
         "key": "a100", "name": "A100 80 GB SXM", "sms": 108, "gib": 80, "gbps": 2039, "tflops": 312,
-        "source": {
-            "en": "NVIDIA, A100 data sheet: memory, bandwidth, TFLOP/s. Multiprocessors: A100 Tensor Core GPU Architecture whitepaper.",
-            "zh": "NVIDIA A100 产品手册：显存、带宽、TFLOP/s。SM 个数：《A100 Tensor Core GPU Architecture》白皮书。",
-        },
     },
     {
         "key": "h100", "name": "H100 SXM", "sms": 132, "gib": 80, "gbps": 3350, "tflops": 989,
-        "source": {
-            "en": "NVIDIA, H100 data sheet: memory, bandwidth, 1979 TFLOP/s with sparsity, dense half of it. Multiprocessors: H100 Tensor Core GPU Architecture whitepaper.",
-            "zh": "NVIDIA H100 产品手册：显存、带宽，稀疏 1979 TFLOP/s，稠密减半。SM 个数：《H100 Tensor Core GPU Architecture》白皮书。",
-        },
     },
     {
         "key": "h200", "name": "H200 SXM", "sms": 132, "gib": 141, "gbps": 4800, "tflops": 989, "measured": "nvidia-h200",
-        "source": {
-            "en": "NVIDIA, H200 data sheet: memory, bandwidth, 1979 TFLOP/s with sparsity, dense half of it. Multiprocessors: PyTorch, on the card measured here.",
-            "zh": "NVIDIA H200 产品手册：显存、带宽，稀疏 1979 TFLOP/s，稠密减半。SM 个数：PyTorch 在本站实测的那张卡上读到的值。",
-        },
     },
     {
         "key": "b200", "name": "B200", "sms": 148, "gib": 180, "gbps": 7700, "tflops": 2250,
-        "source": {
-            "en": "NVIDIA, Blackwell data sheet, HGX B200, as quoted in pytorch pull request 193471: memory, bandwidth, 4.5 PFLOP/s with sparsity, dense half of it. Multiprocessors: as CUDA reports them (pytorch/ao pull request 4002).",
-            "zh": "NVIDIA Blackwell 产品手册 HGX B200 一栏，转引自 pytorch pull request 193471：显存、带宽，稀疏 4.5 PFLOP/s，稠密减半。SM 个数：CUDA 读到的值（pytorch/ao pull request 4002）。",
-        },
     },
 ]
-CEILINGS = {
-    "en": ("{name}, ceilings measured", "Measured here, on an {gpu}: bandwidth is a copy within device memory (read plus written), which a kernel that only reads can pass, TFLOP/s a bf16 matrix product of 8192 × 8192. Memory and multiprocessors: PyTorch, on this card."),
-    "zh": ("{name}，实测上限", "在本站的 {gpu} 上实测：带宽是显存内的拷贝（读加写），只读的 kernel 可以超过它；TFLOP/s 是 8192 × 8192 的 bf16 矩阵乘。显存和 SM 个数：PyTorch 在这张卡上读到的值。"),
-}
 EXAMPLE = {"B": 1, "heads": 28, "kv_heads": 28, "S": 4096, "d": 128, "dtype": "bf16", "causal": False}    # the lesson's
 RESERVE = 2                                                # GiB: drivers report less than a data sheet, and the CUDA context lives there too
 LABS = {"memory": "flash_vs_naive_memory", "time": "attention_roofline", "traffic": "hbm_traffic", "decode": "decode_attention"}
 
 
-def cards(results, lang):
+def cards(results, words):
     """The presets in order; behind a card that was measured, the same card under its measured ceilings."""
     found = []
     for card in CARDS:
-        found.append({**card, "source": card["source"][lang]})
+        found.append({**card, "source": words.calculator.cards[card["key"]].text})
         result = results.get((card.get("measured"), LABS["time"]))
         if result:
-            name, source = CEILINGS[lang]
             found.append({
-                "key": f"{card['key']}-measured", "name": name.format(name=card["name"]), "sms": result["machine"]["sms"], "gib": round(result["machine"]["memory"] / 2**30, 1),
+                "key": f"{card['key']}-measured", "name": words.calculator.ceilings.text.format(name=card["name"]), "sms": result["machine"]["sms"], "gib": round(result["machine"]["memory"] / 2**30, 1),
                 "gbps": round(result["values"]["copy_gbps"]), "tflops": round(result["values"]["matmul_tflops"]), "measured": card["measured"],
-                "source": source.format(gpu=result["machine"]["gpu"]),
+                "source": words.calculator.ceilings_source.text.format(gpu=result["machine"]["gpu"]),
             })
     return found
 

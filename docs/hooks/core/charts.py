@@ -13,7 +13,7 @@ COLOURS = {INK: "var(--fig-ink)", MUTED: "var(--fig-muted)", **SERIES}
 MARKERS = "osD^"
 
 
-def line(rows, labels, unit):
+def line(rows, labels, unit, words):
     """An SVG of `labels[1:]` over `labels[0]`, both axes logarithmic with base 2.
 
     rows    list of flat dicts; a missing or null cell leaves a gap
@@ -21,7 +21,8 @@ def line(rows, labels, unit):
     unit    name of the y axis
     """
     key = json.dumps([[row.get(name) for name in labels] for row in rows])
-    return _line(key, tuple(labels.items()), unit)
+    curves = words.chart.next.text.join(label for _, label in [*labels.items()][1:]) + (words.chart.unit.text.format(unit=unit) if unit else "")
+    return _themed(_line(key, tuple(labels.items()), unit), words.chart.line.text.format(curves=curves, axis=next(iter(labels.values()))))
 
 
 @functools.lru_cache(maxsize=64)
@@ -47,11 +48,10 @@ def _line(key, labels, unit):
         axes.set_xlabel(x_label, color=INK)
         axes.set_title(unit, loc="left", color=INK, size=11)
         _finish(axes, "upper left")
-        out = _svg(plt, figure)
-    return _themed(out, "; ".join(label for _, label in curves) + (f" ({unit})" if unit else "") + f" / {x_label}")
+        return _svg(plt, figure)
 
 
-def roofline(rows, labels, values):
+def roofline(rows, labels, values, words):
     """An SVG of TFLOP/s over FLOP per byte, both logarithmic: one point a row, under the measured ceilings.
 
     rows    flat dicts with impl, intensity, tflops; rows that failed leave a gap
@@ -59,11 +59,12 @@ def roofline(rows, labels, values):
     values  the result's values: copy_gbps and matmul_tflops are the ceilings
     """
     points = [[row["impl"], row["intensity"], row["tflops"], row["S"]] for row in rows if row["impl"] in labels and row.get("tflops")]
-    return _roofline(json.dumps(points), tuple(labels.items()), values["copy_gbps"], values["matmul_tflops"])
+    svg = _roofline(json.dumps(points), tuple(labels.items()), values["copy_gbps"], values["matmul_tflops"], words.chart.intensity.text)
+    return _themed(svg, words.chart.roofline.text.format(curves=words.chart.next.text.join(labels.values())))
 
 
 @functools.lru_cache(maxsize=64)
-def _roofline(key, labels, copy_gbps, matmul_tflops):
+def _roofline(key, labels, copy_gbps, matmul_tflops, x_label):
     plt = _pyplot()
     points = json.loads(key)
     with warnings.catch_warnings(), plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": "chart", "font.sans-serif": ["DejaVu Sans"], "font.size": 11}):
@@ -86,11 +87,10 @@ def _roofline(key, labels, copy_gbps, matmul_tflops):
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter(lambda x, _: f"{x:,.0f}" if x >= 1 else f"{x:g}")
         axes.minorticks_off()
-        axes.set_xlabel("FLOP / byte", color=INK)
+        axes.set_xlabel(x_label, color=INK)
         axes.set_title("TFLOP/s", loc="left", color=INK, size=11)
         _finish(axes, "lower right")
-        out = _svg(plt, figure)
-    return _themed(out, "; ".join(label for _, label in labels) + " (TFLOP/s) / FLOP per byte")
+        return _svg(plt, figure)
 
 
 def _finish(axes, legend):

@@ -5,10 +5,6 @@ import re
 
 from .errors import PageError
 
-WORDS = {
-    "en": {"statement": "statement", "same": "same place", "moved": "moved", "changed": "changed", "checked": "Checked against the source archives of {name} {pinned} and {newest} on {day}", "gone": "gone"},
-    "zh": {"statement": "结论", "same": "位置未变", "moved": "位置变了", "changed": "内容变了", "checked": "已对照源码包核对：{name} {pinned} 与 {newest}，{day}", "gone": "已移除"},
-}
 
 
 def load(path):
@@ -19,9 +15,9 @@ def load(path):
         raise PageError(f"docs/evidence/{path.name}: not JSON: {error}. Write it again with `make verify-vllm`.") from None
 
 
-def table(evidence, name, filters, lang, root):
+def table(evidence, name, filters, lang, root, words):
     """A Markdown table of the statements that the filter selects, and the line that says what was checked and when."""
-    words, pinned, newest = WORDS[lang], evidence["versions"]["0.26.0"], evidence["versions"]["newest"]
+    pinned, newest = evidence["versions"]["0.26.0"], evidence["versions"]["newest"]
     known = {key for statement in evidence["statements"] for key in statement if isinstance(statement[key], str)}
     for key in filters:
         if key not in known:
@@ -32,15 +28,15 @@ def table(evidence, name, filters, lang, root):
     for version in (pinned["version"], newest["version"], evidence["checked"]):
         if not re.fullmatch(r"[0-9][0-9A-Za-z.+-]*", version):
             raise TypeError(f"{version!r} is no version and no day")
-    lines = [f"| {words['statement']} | {pinned['version']} | {newest['version']} |", "|---|---|---|"]
+    lines = [f"| {words.evidence.statement} | {pinned['version']} | {newest['version']} |", "|---|---|---|"]
     for statement in chosen:
         now = statement["newest"]
-        status = words[now["status"]]
+        status = {"same": words.evidence.same, "moved": words.evidence.moved, "changed": words.evidence.changed, "gone": words.evidence.gone}[now["status"]]
         place = "" if now["status"] == "same" else " " + _place(now, words)
         change = f" {now[lang]}" if now["status"] == "changed" and now.get(lang) else ""
         lines.append(f"| {_cell(statement[lang])} | {_place(statement['0.26.0'], words)} | {status}{place}{_cell(change)} |")
     tail = (
-        f'<p class="provenance" data-search-exclude>{words["checked"].format(name=name, pinned=pinned["version"], newest=newest["version"], day=evidence["checked"])} · '
+        f'<p class="provenance" data-search-exclude>{words.evidence.checked.format(name=name, pinned=pinned["version"], newest=newest["version"], day=evidence["checked"])} · '
         f'<a href="{root}evidence/{name}.json">JSON</a></p>'
     )
     return "\n".join(lines) + f"\n\n{tail}\n"
@@ -48,7 +44,7 @@ def table(evidence, name, filters, lang, root):
 
 def _place(found, words):
     if not found.get("file"):
-        return words["gone"]
+        return words.evidence.gone
     path = re.sub(r"^vllm/(?=.)", "", found["file"])
     if not re.fullmatch(r"[A-Za-z0-9_./-]+", path):
         raise TypeError(f"{path!r} is no path")

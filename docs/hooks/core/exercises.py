@@ -7,27 +7,31 @@ import ast
 import pprint
 import re
 
-import yaml
-
 ANSWER = re.compile(r"^( *)# answer\n(.*?)^ *# end of answer\n", re.S | re.M)
 ENGINE = "\n\n# From here on every grader is the same: how a property is tried, what is said, the command line.\n\n"
 SOURCES = ("common", "grader")                  # modules that properties import and a served grader holds
 
 
-def served(folder, words):
-    """{name below examples/: text}, for the folder examples/exercises. words: {language: what graders say}."""
+def served(folder, languages):
+    """{name below examples/: text}, for the folder examples/exercises. languages: {language: what graders say}, docs/words under graders:."""
     common, engine = ((folder / f"{name}.py").read_text("utf-8") for name in SOURCES)
     files = {}
     for path in sorted(folder.glob("*/solution.py")):
         name, solution = path.parent.name, path.read_bytes().decode("utf-8")
         files |= {f"exercises/{name}.py": solution, f"exercises/{name}_skeleton.py": skeleton(solution)}
-        files[f"exercises/grade_{name}.py"] = grader(name, path.with_name("properties.py").read_text("utf-8"), common, engine, words)
+        files[f"exercises/grade_{name}.py"] = grader(name, path.with_name("properties.py").read_text("utf-8"), common, engine, languages)
     return files
 
 
-def words(folder):
-    """{language: what graders say}."""
-    return {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in sorted(folder.glob("*.yml"))}
+def asked(folder, said):
+    """{name of a word: the file that asks for it}, as core/words.py gives it. said: what graders say in one language."""
+    engine = (folder / "grader.py").read_text("utf-8")
+    found = {f"graders.engine.{key}": "examples/exercises/grader.py" for key in re.findall(r"""(?:\bwords|\bWORDS\[\w+\])\[["'](\w+)["']\]""", engine)}
+    for path in sorted(folder.glob("*/properties.py")):
+        for one in _tried(definitions(path.read_text("utf-8"))):
+            where = path.parent.name if one in said.get(path.parent.name, {}) else "any"
+            found |= {f"graders.{where}.{one}.{key}": f"examples/exercises/{path.parent.name}/properties.py" for key in ("title", "hint")}
+    return found
 
 
 def skeleton(solution):
@@ -40,7 +44,7 @@ def answer(solution):
     return [line.split("#")[0].strip() for match in ANSWER.finditer(solution) for line in match[2].splitlines()]
 
 
-def grader(name, properties, common, engine, words):
+def grader(name, properties, common, engine, languages):
     """One file: what the properties are, then the engine."""
     own, shared, end = map(definitions, (properties, common, engine))
     mine = {defined for part in own for defined in part.names}
@@ -50,14 +54,13 @@ def grader(name, properties, common, engine, words):
         kept += more
         used = used.union(*(part.uses for part in more))
     last = next(part for part in own if "PROPERTIES" in part.names)
-    tried = [one.id for one in last.node.value.elts]
-    texts = {one: {lang: _text(said, name, one) for lang, said in words.items()} for one in tried}
+    texts = {one: {lang: _text(said, name, one) for lang, said in languages.items()} for one in _tried(own)}
     first = [part.text for part in own if part is not last] + [part.text for part in shared if part in kept]
     return (
         ast.get_docstring(ast.parse(engine), clean=False).replace("{name}", name).join(['"""', '"""\n\n'])
         + imports([properties, common, engine], used) + f'\nNAME = "{name}"\n\n\n'
         + "\n\n\n".join([*first, last.text]) + f"\nTEXTS = {_literal(texts)}" + ENGINE
-        + f"WORDS = {_literal({lang: said['engine'] for lang, said in words.items()})}\n\n\n" + "\n\n\n".join(part.text for part in end) + "\n"
+        + f"WORDS = {_literal({lang: said['engine'] for lang, said in languages.items()})}\n\n\n" + "\n\n\n".join(part.text for part in end) + "\n"
     )
 
 
@@ -90,6 +93,11 @@ def imports(sources, used):
             names.setdefault(node.module, set()).update(alias.name for alias in node.names if alias.name in used)
     lines = [f"import {name}\n" for name in sorted(plain)] + [f"from {module} import {', '.join(sorted(names[module]))}\n" for module in sorted(names) if names[module]]
     return "".join(lines)
+
+
+def _tried(parts):
+    """The names of the properties that an exercise tries."""
+    return [one.id for part in parts if "PROPERTIES" in part.names for one in part.node.value.elts]
 
 
 def _text(said, name, one):

@@ -37,22 +37,22 @@ class Glossary:
     finder: re.Pattern
 
     @classmethod
-    def of(cls, markdown, words):
-        made = entries(markdown, words)
+    def of(cls, markdown, given):
+        made = entries(markdown, given)
         return cls(tuple(made), pattern([word for entry in made for word in entry.words]))
 
 
-def entries(markdown, words):
-    """The entries of a glossary page. words: {id: "word; word"} of its front matter. Raises PageError for an id without entry, or a word of two."""
+def entries(markdown, given):
+    """The entries of a glossary page. given: {id: "word; word"} of its front matter. Raises PageError for an id without entry, or a word of two."""
     made, seen = [], {}
     for match in ENTRY.finditer(markdown):
-        own = words.get(match["id"])
+        own = given.get(match["id"])
         names = [name.strip() for name in (own.split(";") if own else re.split(r"[，,（）]", match["title"])) if name.strip()]
         made.append(Entry(match["id"], tuple(names), _first_sentence(match["first"])))
         for name in names:
             if seen.setdefault(name.lower(), match["id"]) != match["id"]:
                 raise PageError(f"the glossary's word '{name}' belongs to #{seen[name.lower()]} and to #{match['id']}.")
-    unknown = set(words) - {entry.id for entry in made}
+    unknown = set(given) - {entry.id for entry in made}
     if unknown:
         raise PageError(f"the glossary's front matter has words for #{', #'.join(sorted(unknown))}, and no such entry.")
     return made
@@ -64,7 +64,7 @@ def pattern(names):
     for name in sorted(names, key=len, reverse=True):
         first, own = name[0], re.escape(name[1:]).replace(r"\ ", r"\s+") + (r"(?:s|es)?(?![\w-])" if name[-1].isascii() else "")
         plain = first.isascii() and first.isalpha() and not any(letter.isupper() for letter in name[1:])
-        for letter in {first.lower(), first.upper()} if plain else {first}:
+        for letter in sorted({first.lower(), first.upper()} if plain else {first}):   # the same in every process: pages are kept by it
             rest.setdefault(letter, []).append(own)
     # One set of first letters, so that the search leaps from one to the next; what may follow each; no letter of a name before it.
     follow = [rf"(?<={re.escape(letter)})" + (r"(?<![\w./-].)" if letter.isascii() else "") + f"(?:{'|'.join(own)})" for letter, own in rest.items()]

@@ -6,11 +6,6 @@ import re
 
 from .errors import PageError
 
-WORDS = {
-    "en": {"menu": "Menu", "close": "Close the menu", "search": "Search", "back": "Close search", "link": "Link to this section", "copy": "Copy to clipboard",
-           "chart": "Chart: ", "notest": "Not run by the tests: "},
-    "zh": {"menu": "菜单", "close": "关闭菜单", "search": "搜索", "back": "关闭搜索", "link": "本节链接", "copy": "复制", "chart": "图表：", "notest": "测试不运行此段："},
-}
 BLOCK = re.compile(r'<div class="([^"]*\bhighlight\b[^"]*)"([^>]*>(?:<span class="filename">(?:(?!<pre).)*</span>)?)<pre><span></span><code>', re.S)
 NOTEST = re.compile(r'<div class="([^"]*highlight[^"]*)" data-notest="([^"]*)">')
 
@@ -26,27 +21,25 @@ def link_files(content, served, root):
     return re.sub(r'<span class="filename">([^<]*)</span>', put, content)
 
 
-def explain_exempt(content, lang):
+def explain_exempt(content, words):
     """Write under a code block that tests do not run the reason that its `data-notest` gives."""
-    word = WORDS[lang]["notest"]
     parts, position = [], 0
     for match in NOTEST.finditer(content):
         end = content.index("</pre></div>", match.end()) + len("</pre></div>")
-        parts += [content[position:end], f'<p class="notest">{word}{match[2]}</p>']
+        parts += [content[position:end], f'<p class="notest">{words.page.notest}{match[2]}</p>']
         position = end
     return "".join(parts) + content[position:]
 
 
-def tidy(content, lang):
+def tidy(content, words):
     """An empty corner of a table heads nothing; a section's link and a chart have names in words; an option's name is not broken behind its dashes."""
-    words = WORDS[lang]
     content = re.sub(r"<th(?: [^>]*)?></th>", "<td></td>", content)
-    content = re.sub(r'(<a class="headerlink" href="[^"]*") title="[^"]*"', rf'\1 title="{words["link"]}" aria-label="{words["link"]}"', content)
-    content = re.sub(r'(<figure class="chart".*?<svg role="img" aria-label=")', rf"\1{words['chart']}", content)
+    content = re.sub(r'(<a class="headerlink" href="[^"]*") title="[^"]*"', rf'\1 title="{words.page.link}" aria-label="{words.page.link}"', content)
+    content = re.sub(r'(<figure class="chart".*?<svg role="img" aria-label=")', rf"\1{words.page.chart}", content)
     return re.sub(r"<code>(--[a-z][a-z-]{,24})(?=[ <=])", r'<code><span class="option">\1</span>', content)
 
 
-def code(page, lang):
+def code(page, words):
     """Blocks of code with fewer elements, and with the copy button that the theme would add by script when its code is near: here it is within reach of Tab.
 
     Names, punctuation, operators and blanks look like the code around them: a quarter of the lesson's elements in code remains.
@@ -56,23 +49,22 @@ def code(page, lang):
     def put(match):
         if "no-copy" in match[1].split():
             return match[0]
-        name, words = f"code-{next(number)}", WORDS[lang]["copy"]
+        name = f"code-{next(number)}"
         return (f'<div id="{name}" class="{match[1]}"{match[2]}<pre><nav class="md-code__nav" role="none"><button type="button" class="md-code__button" '
-                f'title="{words}" aria-label="{words}" data-clipboard-target="#{name} code" data-md-type="copy"></button></nav><code>')
+                f'title="{words.page.copy}" aria-label="{words.page.copy}" data-clipboard-target="#{name} code" data-md-type="copy"></button></nav><code>')
 
     return BLOCK.sub(put, re.sub(r'<span class="(?:[nopw]|ow)">([^<]*)</span>', r"\1", page))
 
 
-def controls(page, lang):
+def controls(page, words):
     """Give the theme's controls names, and make buttons of the labels that a keyboard cannot reach; js/site.js presses their check boxes."""
-    words = WORDS[lang]
 
     def button(inner, **attributes):
         written = "".join(f' {name.replace("_", "-").strip("-")}="{value}"' for name, value in attributes.items())
         return f'<button type="button"{written}>{inner}</button>'
 
     def opener(match):
-        name = words["menu" if match[1] == "drawer" else "search"]
+        name = words.page.menu if match[1] == "drawer" else words.page.search
         made = button(match[2], class_="md-header__button md-icon", data_toggle=f"__{match[1]}", aria_expanded="false", aria_label=name)
         return f"{made}<noscript>{match[0]}</noscript>"
 
@@ -81,17 +73,17 @@ def controls(page, lang):
         return f'{match[1]} tabindex="-1" aria-hidden="true"{match[2]}{made.replace(">", " hidden>", 1)}'
 
     def back(match):
-        return match[0] + button(match[1], class_="md-search__icon md-icon md-search__back", data_toggle="__search", aria_label=words["back"])
+        return match[0] + button(match[1], class_="md-search__icon md-icon md-search__back", data_toggle="__search", aria_label=words.page.back)
 
     def head(match):
-        return f'<div class="md-nav__title drawer-title">{match[1]}{button("×", class_="drawer-close", data_toggle="__drawer", aria_label=words["close"])}</div>'
+        return f'<div class="md-nav__title drawer-title">{match[1]}{button("×", class_="drawer-close", data_toggle="__drawer", aria_label=words.page.close)}</div>'
 
     for pattern, made, count in (
         (r'<label class="md-header__button md-icon" for="__(drawer|search)">(.*?)</label>', opener, 2),
         (r'(<input class="md-option"[^>]*?) +aria-label="[^"]*"([^>]*>\s*)<label class="md-header__button md-icon" title="([^"]*)" for="([^"]*)" hidden>(.*?)</label>', scheme, 2),
         (r'<label class="md-search__icon md-icon" for="__search">(?:(?!</label>).)*(<svg(?:(?!<svg).)*?</svg>)\s*</label>', back, 1),
         (r'<label class="md-nav__title" for="__drawer">(.*?)</label>', head, 1),
-        (r'data-md-component="search" role="dialog"', lambda match: f'{match[0]} aria-label="{words["search"]}"', 1),
+        (r'data-md-component="search" role="dialog"', lambda match: f'{match[0]} aria-label="{words.page.search}"', 1),
     ):
         page, found = re.subn(pattern, made, page, flags=re.S)
         if found != count:

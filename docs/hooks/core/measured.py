@@ -5,6 +5,7 @@ Whatever shows measured numbers on a page, in tables, in prose or in a widget, t
 import re
 
 from .errors import PageError
+from .words import label
 
 CANDIDATE = re.compile(r"\{\{\s*([A-Za-z_][\w-]*(?:@[\w-]+)?\.[^{}]*?)\s*\}\}")
 CALL = re.compile(
@@ -13,29 +14,6 @@ CALL = re.compile(
 )
 UNITS = {"mib": "MiB", "gib": "GiB", "gb": "GB", "bytes": "bytes", "ms": "ms", "us": "µs", "tflops": "TFLOP/s", "gbps": "GB/s", "pct": "%"}
 SHOWN_BYTES = {"bytes": ("bytes", "byte", "B", "字节")}
-WORDS = {
-    "en": {
-        "ok": "ok", "oom": "out of memory", True: "yes", False: "no",
-        "measured": "Measured on", "commit": "commit", "dirty": "with uncommitted changes", "json": "JSON", "driver": "driver",
-        "stale": "measured before the last change of this program",
-    },
-    "zh": {
-        "ok": "正常", "oom": "显存不足", True: "是", False: "否",
-        "measured": "实测：", "commit": "提交", "dirty": "含未提交的改动", "json": "JSON", "driver": "驱动",
-        "stale": "程序在测量之后改动过",
-    },
-}
-# What a result says in a word, in the words of a page that is not English; names of programs, backends and kernels stay.
-SAID = {
-    "en": {},
-    "zh": {
-        "before": "之前", "after": "之后", "copy": "拷贝", "matmul": "矩阵乘", "textbook": "教科书写法",
-        "scores": "分数", "scale": "缩放", "mask": "掩码", "output": "输出", "p": "概率", "scores and p": "分数和概率", "nothing": "无",
-        "zeros": "全零", "unmasked softmax": "不加掩码的 softmax", "both applied": "两个都用上", "refused": "拒绝", "error": "报错",
-        "all keys": "全部 key", "key 0": "只有 key 0",
-        "tiles of 64": "分块宽 64", "tiles of 128": "分块宽 128", "fp32 tiles of 64": "fp32，分块宽 64", "fp32 tiles of 128": "fp32，分块宽 128",
-    },
-}
 
 
 class Numbers:
@@ -48,7 +26,7 @@ class Numbers:
 
     def __init__(self, book, place):
         self.book, self.place, self.used = book, place, []
-        self.words, self.said = WORDS[place.lang], SAID[place.lang]
+        self.words = book.words[place.lang]
 
     def fill(self, text, fenced=False):
         """The text with each value that a placeholder in it names."""
@@ -91,14 +69,14 @@ class Numbers:
             known(call, name, rows)
             value = rows[0][name]
             if value is None and rows[0]["status"] != "ok":
-                return self.words.get(rows[0]["status"], rows[0]["status"])
+                return plain(label(self.words, rows[0]["status"]) or rows[0]["status"])
         _unit_behind(name, match.string[match.end():])
-        text = written(name, value, call["format"])
+        text = written(name, (label(self.words, value) or value) if isinstance(value, str) else value, call["format"])
         if fenced:
             return inside_fence(call, text, r"[\x00-\x1f]")
         raw = plain("" if value is None else value)
         machine = plain(f"{result['machine']['gpu']}, torch {result['software']['torch']}, {result['run']['started'][:10]}")
-        mark = f'<sup class="stale" title="{self.words["stale"]}">!</sup>' if result["stale"] else ""
+        mark = f'<sup class="stale" title="{self.words.provenance.stale}">!</sup>' if result["stale"] else ""
         return f'<data class="measured" value="{raw}" title="{machine}">{cell(name, text, value)}</data>{mark}'
 
     def provenance(self, result):
@@ -107,16 +85,15 @@ class Numbers:
         words = self.words
         parts = [f"torch {software['torch']}"]
         if machine.get("driver"):
-            parts.append(f"{words['driver']} {machine['driver']}")
+            parts.append(f"{words.provenance.driver.text} {machine['driver']}")
         parts.append(result["run"]["started"][:10])
         if source.get("commit"):
-            parts.append(f"{words['commit']} {source['commit'][:9]}" + (f" ({words['dirty']})" if source["dirty"] else ""))
-        space = "" if words["measured"].endswith("：") else " "
+            parts.append(f"{words.provenance.commit.text} {source['commit'][:9]}" + (words.provenance.dirty.text if source["dirty"] else ""))
         badge = f'<strong class="gpu">{plain(machine["gpu"])}</strong>'
         text = " · ".join(map(plain, parts))
-        link = f'<a href="{self.place.root}{result["url"]}">{words["json"]}</a>'
-        stale = f' <strong class="stale">{words["stale"]}</strong>' if result["stale"] else ""
-        return f'<p class="provenance" data-search-exclude>{words["measured"]}{space}{badge} · {text} · {link}{stale}</p>'
+        link = f'<a href="{self.place.root}{result["url"]}">JSON</a>'
+        stale = f' <strong class="stale">{words.provenance.stale}</strong>' if result["stale"] else ""
+        return f'<p class="provenance" data-search-exclude>{words.provenance.measured}{badge} · {text} · {link}{stale}</p>'
 
 
 def parse(text):

@@ -4,18 +4,11 @@ It gives JupyterLab's whole page: half a megabyte of styles, scripts of other ho
 are empty in Chinese. Of that only the text, the coloured code and the outputs are taken; styles, copy button and formulas are the site's.
 A heading's id is its cell's, the same in both languages.
 """
-import html
 import json
 import re
 
 from .errors import PageError
 
-WORDS = {
-    "en": {"output": "Output", "stderr": "Output (stderr)", "download": "Download the notebook", "colab": "Open in Colab", "program": "the program",
-           "json": "another run, as JSON", "run": "how to run it", "all": "all notebooks"},
-    "zh": {"output": "输出", "stderr": "输出（stderr）", "download": "下载 notebook", "colab": "在 Colab 中打开", "program": "程序文件",
-           "json": "另一次运行的 JSON", "run": "怎样运行", "all": "全部 notebook"},
-}
 CELL = re.compile(r'<div class="jp-Cell jp-(Markdown|Code)Cell jp-Notebook-cell[^"]*" id="cell-id=([a-z][\w-]*)">')
 TEXT = re.compile(r'<div class="jp-RenderedHTMLCommon jp-RenderedMarkdown[^"]*" data-mime-type="text/markdown">\n?(.*?)(?:\s*</div>){4}', re.S)
 CODE = re.compile(r'<div class="highlight-ipynb hl-python ?">(<pre>.*?)\s*</pre></div>', re.S)
@@ -38,7 +31,7 @@ def read(text):
     return notebook
 
 
-def shape(content, notebook, lang, links):
+def shape(content, notebook, words, links):
     """(content, blocks, headings) of what mkdocs-jupyter rendered; headings are (level, id, HTML).
 
     The code and its outputs are not in the content, where a comment marks each place: they would be most of the search index and
@@ -59,7 +52,7 @@ def shape(content, notebook, lang, links):
             if len(outputs) != len(cell["outputs"]):
                 raise PageError(f"mkdocs-jupyter renders {len(outputs)} outputs of cell {cell['id']}, not {len(cell['outputs'])}: see OUTPUT in docs/hooks/core/notebooks.py.")
             made = [_block(_only(CODE, part, cell), "language-python highlight")]
-            made += [_output(text, WORDS[lang]["stderr" if kind.endswith("stderr") else "output"]) for kind, text in outputs]
+            made += [_output(text, words.notebook.stderr if kind.endswith("stderr") else words.notebook.output) for kind, text in outputs]
             out.append(f"<!-- cell {len(blocks)} -->")
             blocks.append("\n".join(made))
     return "\n".join(out).replace("</h1>", f"</h1>\n{links}", 1), blocks, headings
@@ -73,14 +66,13 @@ def place(output, blocks):
     return output
 
 
-def links(lab, lang, root, gpu, repository):
+def links(lab, lang, words, root, gpu, repository):
     """The line below the title: the file, Colab where the repository is known and on GitHub, and where to read on. root: relative address of the site's root."""
-    words = WORDS[lang]
-    made = [f'<a class="md-button md-button--primary" href="{lab}.ipynb" download>{words["download"]}</a>']
+    made = [f'<a class="md-button md-button--primary" href="{lab}.ipynb" download>{words.notebook.download}</a>']
     if match := re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?/?", repository or ""):
-        made.append(f'<a class="md-button" href="https://colab.research.google.com/github/{match[1]}/blob/main/docs/{lang}/notebooks/{lab}.ipynb">{words["colab"]}</a>')
-    more = [(f"{root}{lang}/notebooks/#run", words["run"], ""), (f"{root}examples/{lab}.py", words["program"], " download"),
-            (f"{root}examples/results/{gpu}/{lab}.json", words["json"], ""), (f"{root}{lang}/notebooks/", words["all"], "")]
+        made.append(f'<a class="md-button" href="https://colab.research.google.com/github/{match[1]}/blob/main/docs/{lang}/notebooks/{lab}.ipynb">{words.notebook.colab}</a>')
+    more = [(f"{root}{lang}/notebooks/#run", words.notebook.run, ""), (f"{root}examples/{lab}.py", words.notebook.program, " download"),
+            (f"{root}examples/results/{gpu}/{lab}.json", words.notebook.json, ""), (f"{root}{lang}/notebooks/", words.notebook.all, "")]
     return f'<p class="notebook">{" ".join(made)} <span>{" · ".join(f"<a href={json.dumps(href)}{extra}>{text}</a>" for href, text, extra in more)}</span></p>'
 
 
@@ -136,4 +128,4 @@ def _block(pre, classes, title=""):
 
 
 def _output(text, title):
-    return _block(text, "highlight no-copy output", f'<span class="filename">{html.escape(title)}</span>')
+    return _block(text, "highlight no-copy output", f'<span class="filename">{title}</span>')

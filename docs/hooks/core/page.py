@@ -6,7 +6,7 @@
     tex.find, KaTeX, tex.place                              formulas
     finish(html, …)                                         names and links
     MkDocs                                                  the theme around it
-    dress(html, lang)                                       controls, code, parts
+    dress(html, words)                                      controls, code, parts
 """
 from . import glossary, html, parts
 
@@ -25,10 +25,10 @@ def body(content, draft, book, place, address):
 def finish(content, draft, book, place):
     """What MkDocs puts into the theme's page."""
     if draft:
-        content = html.explain_exempt(html.link_files(content, book.examples, place.root), place.lang)
-    return html.tidy(content, place.lang)
+        content = html.explain_exempt(html.link_files(content, book.examples, place.root), book.words[place.lang])
+    return html.tidy(content, book.words[place.lang])
 
 
-def dress(page, lang):
+def dress(page, words):
     """The whole page of a language: controls for a keyboard, blocks of code with their copy button, parts that are laid out when they come near."""
-    return parts.divide(html.code(html.controls(page, lang), lang))
+    return parts.divide(html.code(html.controls(page, words), words))

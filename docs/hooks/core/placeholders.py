@@ -22,7 +22,9 @@ from dataclasses import dataclass
 from . import charts, drawings, evidence, measured, widgets
 from .errors import PageError
 from .measured import CANDIDATE, plain
+from .words import label
 
+VERBATIM = ("kernel", "reason", "error")   # columns that quote other programs
 # What a writer meant as a placeholder and CANDIDATE does not see: it would stand in the page as it is written.
 MEANT = re.compile(r"(?<![$\\{])\{\{\s*([^{}\\$\s]*[./@][^{}\\$]*?)\s*\}\}(?!\})")
 COLUMN = re.compile(r"(?a)^([A-Za-z_]\w*)$|\s*\{([A-Za-z_]\w*)\}$")   # a header's cell is the name of its column, or ends in it
@@ -84,7 +86,7 @@ class Page:
                 if call["name"] not in self.book.evidence:
                     raise PageError(f"there is no docs/evidence/{call['name']}.json.")
                 try:
-                    return evidence.table(self.book.evidence[call["name"]], call["name"], measured.filters_of(call["filter"]), self.place.lang, self.place.root)
+                    return evidence.table(self.book.evidence[call["name"]], call["name"], measured.filters_of(call["filter"]), self.place.lang, self.place.root, self.numbers.words)
                 except (LookupError, TypeError, AttributeError) as error:
                     raise PageError(f"docs/evidence/{call['name']}.json is not whole: {type(error).__name__}: {str(error)[:100]}. Write it again with `make verify-vllm`.") from None
             if call["name"] == "rows":
@@ -144,11 +146,11 @@ class Page:
     def _row_cell(self, name, row, spec):
         value = row.get(name)
         if value is None:
-            return "–" if row["status"] == "ok" or name not in row else self.numbers.words.get(row["status"], row["status"])
-        if name == "status" or isinstance(value, bool):
-            value = self.numbers.words.get(value, value)
-        elif isinstance(value, str):
-            value = self.numbers.said.get(value, value)
+            return "–" if row["status"] == "ok" or name not in row else plain(label(self.numbers.words, row["status"]) or row["status"])
+        if isinstance(value, bool) or isinstance(value, str) and not name.endswith(VERBATIM):
+            value = label(self.numbers.words, str(value).lower() if isinstance(value, bool) else value) or (value if self.place.lang == "en" else None)   # programs speak English
+            if value is None:
+                raise PageError(f"the table shows '{row[name]}' in column '{name}': say it under results: in docs/words, in every language.")
         return measured.cell(name, measured.written(name, value, spec if isinstance(value, float) else None), value).replace("|", "&#124;")
 
     def _chart(self, call):
@@ -166,7 +168,7 @@ class Page:
             drawn = [row for row in rows if row.get("impl") in labels and row.get("tflops")]
             for name in ("S", "intensity", "tflops"):
                 _drawable(call, name, drawn)
-            svg = self._drawn(call, charts.roofline, rows, labels, result["values"])
+            svg = self._drawn(call, charts.roofline, rows, labels, result["values"], self.numbers.words)
         else:
             for n, name in enumerate(labels):
                 measured.known(call, name, rows)
@@ -174,7 +176,7 @@ class Page:
             units = {measured.unit_of(name) for name in list(labels)[1:]}
             if len(units) != 1:
                 raise PageError(f"the curves of one chart share one unit, not {', '.join(sorted(map(str, units)))}.")
-            svg = self._drawn(call, charts.line, rows, labels, units.pop() or "")
+            svg = self._drawn(call, charts.line, rows, labels, units.pop() or "", self.numbers.words)
         return self._figure("chart", svg + self.numbers.provenance(result))
 
     def _output(self, call, fenced):
@@ -189,10 +191,10 @@ class Page:
             raise PageError(f"cannot draw {call['lab']}.{call['name']}: {type(error).__name__}: {str(error)[:200]}.") from None
 
     def _drawing(self, name):
-        try:
-            return drawings.localise(self.book.drawings[name], self.place.lang)
-        except KeyError:
-            raise PageError(f"there is no docs/theme/drawings/{name}.svg.") from None
+        if name not in self.book.drawings:
+            raise PageError(f"there is no docs/theme/drawings/{name}.svg.")
+        texts = self.numbers.words["drawings"]
+        return drawings.fill(self.book.drawings[name], texts[name] if name in texts else {})
 
     def _figure(self, kind, inner):
         return self._place(f'<figure class="{kind}" data-search-exclude>{inner}</figure>')

@@ -26,27 +26,11 @@ import yaml
 
 from . import tex
 from .errors import PageError
+from .strict import once
 
 LANGUAGES = ("en", "zh")
-WORDS = {
-    "en": {"right": "Right.", "wrong": "Wrong.", "answer": "Answer:", "slips": "Common slips", "see": "See:", "space": " ", "stop": "."},
-    "zh": {"right": "正确。", "wrong": "错误。", "answer": "答案：", "slips": "常见的错误", "see": "依据：", "space": "", "stop": "。"},
-}
+Loader = once(yaml.SafeLoader)
 SLOT = re.compile(r"\{([A-Za-z]\w*)\}")
-
-
-class Loader(yaml.SafeLoader):
-    """YAML in which a key that stands twice is an error, where PyYAML would silently take the last."""
-
-    def construct_mapping(self, node, deep=False):
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        for key in keys:
-            if keys.count(key) > 1:
-                raise PageError(f"'{key}' stands twice", node.start_mark.line + 1)
-        return super().construct_mapping(node, deep)
-
-
-Loader.add_constructor("tag:yaml.org,2002:map", lambda loader, node: loader.construct_mapping(node, True))
 
 
 def load(name, text):
@@ -159,9 +143,9 @@ def render(name, numbers):
 
 
 def _question(question, where, numbers):
-    lang, words = numbers.place.lang, WORDS[numbers.place.lang]
+    lang, words = numbers.place.lang, numbers.words
     address, title = _target(question["see"], where, numbers)
-    see = f'<p class="see">{words["see"]}{words["space"]}<a href="{address}">{title}</a></p>'
+    see = f'<p class="see">{words.quiz.see}{words.quiz.space}<a href="{address}">{title}</a></p>'
     example = question["number"]["example"] if "number" in question else {}
 
     def text(part):
@@ -170,15 +154,15 @@ def _question(question, where, numbers):
     if "choices" in question:
         attributes = ""
         body = "<ul>" + "".join(
-            f'<li data-id="{c["id"]}"{" data-right" if "right" in c else ""}><span>{text(c)}</span><p class="why"><b>{words["right" if "right" in c else "wrong"]}</b>{words["space"]}{text(c["why"])}</p></li>'
+            f'<li data-id="{c["id"]}"{" data-right" if "right" in c else ""}><span>{text(c)}</span><p class="why"><b>{words.quiz.right if "right" in c else words.quiz.wrong}</b>{words.quiz.space}{text(c["why"])}</p></li>'
             for c in question["choices"]
         ) + "</ul>"
     else:
         number = question["number"]
         attributes = f' data-unit="{html.escape(number["unit"], quote=True)}" data-within="{number["within"]}"'
-        answer = f'<b>{words["answer"]}{words["space"]}<span data-slot="answer">{html.escape(str(example["answer"]))}</span>{html.escape(" " + number["unit"] if number["unit"] else "")}{words["stop"]}</b>'
+        answer = f'<b>{words.quiz.answer}{words.quiz.space}<span data-slot="answer">{html.escape(str(example["answer"]))}</span>{html.escape(" " + number["unit"] if number["unit"] else "")}{words.quiz.stop}</b>'
         slips = "".join(f'<li data-id="{slip["id"]}">{text(slip)}</li>' for slip in number["slips"])
-        body = f'<p class="why">{answer}{words["space"]}{text(number["why"])}</p><p class="slips">{words["slips"]}</p><ul>{slips}</ul>'
+        body = f'<p class="why">{answer}{words.quiz.space}{text(number["why"])}</p><p class="slips">{words.quiz.slips}</p><ul>{slips}</ul>'
     return f'<li data-id="{question["id"]}"{attributes}><details><summary>{text(question)}</summary>{body}{see}</details></li>'
 
 

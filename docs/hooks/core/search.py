@@ -8,11 +8,11 @@ def add_synonyms(entries, synonyms, url, first):
     `synonyms` maps heading ids to words with blanks between them. The theme's search indexes every field that its settings
     name and shows titles and texts alone, so a reader finds by these words and does not see them.
     """
-    if not isinstance(synonyms, dict) or not all(isinstance(words, str) and words.split() for words in synonyms.values()):
+    if not isinstance(synonyms, dict) or not all(isinstance(said, str) and said.split() for said in synonyms.values()):
         raise PageError(f"synonyms in the front matter map ids of headings to words, not {synonyms!r}. Write `synonyms:` and below it `  some-id: word word`.")
     places = {entry["location"]: entry for entry in entries}
-    for name, words in synonyms.items():
+    for name, said in synonyms.items():
         entry = places.get(url if name == first else f"{url}#{name}")
         if entry is None:
             raise PageError(f"synonyms in the front matter name {name!r}, which is no heading of this page. Use the id of a heading.")
-        entry["synonyms"] = words
+        entry["synonyms"] = said

@@ -48,10 +48,10 @@ def run(options, numbers):
     """The file in an editor; without scripts its text stands there to be read."""
     name = options["file"]
     text = example(name, numbers)
-    label = {"en": f"Source of {name}", "zh": f"{name} 的源代码"}[numbers.place.lang]
+    words = numbers.words
     return (
         start("run", numbers, file=name)
-        + f'<div class="editor"><textarea readonly spellcheck="false" autocapitalize="off" autocomplete="off" wrap="off" rows="16" aria-label="{label}">{html.escape(text)}</textarea></div></div>'
+        + f'<div class="editor"><textarea readonly spellcheck="false" autocapitalize="off" autocomplete="off" wrap="off" rows="16" aria-label="{words.run.source.format(name=name)}">{html.escape(text)}</textarea></div></div>'
     )
 
 
@@ -66,15 +66,9 @@ STEPS = [   # what lights up together: the part of the picture, the formula, the
     ("o", r"O_{\text{new}} = \alpha\, O + \textstyle\sum_{j \in T} p_j\, v_j", "o = [rescale * "),
     ("end", r"o = O / \ell", "return normalise(l, o)"),
 ]
-STEPPER = {
-    "en": {"tile": "tile", "scores": "scores", "walk": "Keys reversed, tiles of two: every value of the walk"},
-    "zh": {"tile": "块", "scores": "分数", "walk": "key 逆序、每块两个：整个过程的数值"},
-}
-
-
 def stepper(options, numbers):
     """Online softmax step by step. The values come from running the file; without scripts one walk stands there as a table."""
-    name, words = options["file"], STEPPER[numbers.place.lang]
+    name, words = options["file"], numbers.words
     lesson = types.ModuleType("example")
     exec(compile(example(name, numbers), name, "exec"), lesson.__dict__)
     try:
@@ -99,7 +93,7 @@ def stepper(options, numbers):
     return (
         start("stepper", numbers, file=name)
         + f'<ol class="steps">{"".join(rows)}</ol>'
-        + f'<table class="walk"><caption>{words["walk"]}</caption><thead><tr><th>{words["tile"]}</th><th>{words["scores"]}</th><th>m</th><th>α</th><th>ℓ</th></tr></thead><tbody>{table}</tbody></table>'
+        + f'<table class="walk"><caption>{words.stepper.walk}</caption><thead><tr><th>{words.stepper.tile}</th><th>{words.stepper.scores}</th><th>m</th><th>α</th><th>ℓ</th></tr></thead><tbody>{table}</tbody></table>'
         + f'<script type="application/json">{text}</script></div>'
     )
 
@@ -116,86 +110,65 @@ def code_line(name, numbers, beginning, step):
     return number, re.sub(r"\s{2,}#.*", "", line)
 
 
-EXERCISE = {
-    "en": {"label": "Your solution of {}", "files": "On your own machine: {skeleton} (the skeleton) and {grader} (the grader), then {command}.", "progress": "Solutions are checked and kept in the browser, with scripts switched on; without them, the graders run on your own machine."},
-    "zh": {"label": "{} 的解答", "files": "在自己的机器上做：下载 {skeleton}（骨架）和 {grader}（评分程序），然后运行 {command}。", "progress": "开启脚本后，解答在浏览器里检查和保存；没有脚本时，可在自己的机器上运行评分程序。"},
-}
-
-
 def exercise(options, numbers):
     """The skeleton in an editor, checked by its grader; without scripts both files are there to take, and the command."""
-    name, words = options["name"], EXERCISE[numbers.place.lang]
+    name, words = options["name"], numbers.words
     text = example(f"exercises/{name}_skeleton.py", numbers)
     example(f"exercises/grade_{name}.py", numbers)
-    files = words["files"].format(
+    files = words.exercise.files.format(
         skeleton=f'<a href="{numbers.place.root}examples/exercises/{name}_skeleton.py" download="{name}.py">{name}.py</a>',
         grader=f'<a href="{numbers.place.root}examples/exercises/grade_{name}.py" download>grade_{name}.py</a>',
         command=f"<code>python grade_{name}.py {name}.py</code>",
     )
     return (
         start("exercise", numbers, exercise=name)
-        + f'<div class="editor"><textarea readonly spellcheck="false" autocapitalize="off" autocomplete="off" wrap="off" rows="16" aria-label="{words["label"].format(name)}">{html.escape(text)}</textarea></div>'
+        + f'<div class="editor"><textarea readonly spellcheck="false" autocapitalize="off" autocomplete="off" wrap="off" rows="16" aria-label="{words.exercise.label.format(name=name)}">{html.escape(text)}</textarea></div>'
         + f'<p class="files">{files}</p></div>'
     )
 
 
 def progress(options, numbers):
     """How many exercises are solved in this browser."""
+    words = numbers.words
     names = sorted(name.removeprefix("exercises/grade_").removesuffix(".py") for name in numbers.book.examples if name.startswith("exercises/grade_"))
-    return start("progress", numbers, names=" ".join(names)) + f'<p class="state">{EXERCISE[numbers.place.lang]["progress"]}</p></div>'
-
-
-CALCULATOR = {
-    "en": {
-        "caption": "The lesson's shape on an {card}: B = {B}, {heads} query heads, {kv_heads} KV heads, S = {S}, d = {d}, {dtype}, no mask. Predicted, not measured.",
-        "naive": "naive", "flash": "flash", "bytes": "peak memory, bytes", "largest": "largest S in {gib} GiB less {reserve}", "flops": "FLOP", "moved": "traffic at device memory, bytes",
-        "intensity": "intensity, FLOP/B (ridge {ridge:.0f})", "ms": "least time of prefill, ms", "bound": "bound by", "compute": "compute", "memory": "memory", "cache": "decode: KV cache, bytes", "step": "decode: least time of a step, ms",
-        "scripts": "With scripts switched on, a calculator for any shape and card stands here.", "command": "Without a browser, for a table of other lengths: {command}",
-    },
-    "zh": {
-        "caption": "教程里的形状，{card}：B = {B}，{heads} 个 query 头，{kv_heads} 个 KV 头，S = {S}，d = {d}，{dtype}，无掩码。以下是预测，不是实测。",
-        "naive": "朴素", "flash": "flash", "bytes": "峰值显存（字节）", "largest": "{gib} GiB 减预留 {reserve} GiB，放得下的最大 S", "flops": "FLOP", "moved": "显存流量（字节）",
-        "intensity": "算术强度（FLOP/B，拐点 {ridge:.0f}）", "ms": "预填充至少需要（ms）", "bound": "受限于", "compute": "计算", "memory": "访存", "cache": "解码：KV cache（字节）", "step": "解码：一步至少需要（ms）",
-        "scripts": "开启脚本后，这里是适用于任何形状和显卡的计算器。", "command": "不用浏览器，也可以打印其他长度的表：{command}",
-    },
-}
+    return start("progress", numbers, names=" ".join(names)) + f'<p class="state">{words.progress.without}</p></div>'
 
 
 def calculator(options, numbers):
     """Any shape on any card. What stands there without scripts is one example, computed by the labs themselves."""
-    words, results, card = CALCULATOR[numbers.place.lang], numbers.book.results, shapes.CARDS[0]
+    words, results, card = numbers.words, numbers.book.results, shapes.CARDS[0]
     found = shapes.worked(numbers.book.examples)
     sides = ("naive", "flash")
     rows = [
-        (words["bytes"], [f"{found['bytes'][side]:,}" for side in sides]),
-        (words["largest"].format(gib=card["gib"], reserve=shapes.RESERVE), [f"{found['largest'][side]:,}" for side in sides]),
-        (words["flops"], [f"{found['flops']:,}"] * 2),
-        (words["moved"], [f"{found['moved'][side]:,}" for side in sides]),
-        (words["intensity"].format(ridge=found["ridge"]), [f"{found['roof'][side]['intensity']:.4g}" for side in sides]),
-        (words["ms"], [f"{found['roof'][side]['floor_ms']:.3f}" for side in sides]),
-        (words["bound"], [words[found["roof"][side]["bound"]] for side in sides]),
-        (words["cache"], [f"{found['cache']:,}"] * 2),
-        (words["step"], [f"{found['decode']['floor_ms']:.4f}"] * 2),
+        (words.calculator.static.bytes, [f"{found['bytes'][side]:,}" for side in sides]),
+        (words.calculator.static.largest.format(gib=card["gib"], reserve=shapes.RESERVE), [f"{found['largest'][side]:,}" for side in sides]),
+        (words.calculator.static.flops, [f"{found['flops']:,}"] * 2),
+        (words.calculator.static.moved, [f"{found['moved'][side]:,}" for side in sides]),
+        (words.calculator.static.intensity.format(ridge=f"{found['ridge']:.0f}"), [f"{found['roof'][side]['intensity']:.4g}" for side in sides]),
+        (words.calculator.static.ms, [f"{found['roof'][side]['floor_ms']:.3f}" for side in sides]),
+        (words.calculator.bound, [{"compute": words.calculator.compute, "memory": words.calculator.bandwidth}[found["roof"][side]["bound"]] for side in sides]),
+        (words.calculator.static.cache, [f"{found['cache']:,}"] * 2),
+        (words.calculator.static.step, [f"{found['decode']['floor_ms']:.4f}"] * 2),
     ]
     body = "".join(f'<tr><th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>' for name, cells in rows)
     data = {
-        "cards": shapes.cards(results, numbers.place.lang), "measured": shapes.measured(results),
+        "cards": shapes.cards(results, words), "measured": shapes.measured(results),
         "example": shapes.EXAMPLE, "reserve": shapes.RESERVE,
     }
     text = json.dumps(data, separators=(",", ":"), allow_nan=False, ensure_ascii=False).replace("<", "\\u003c")
     command = f"<code>python flash_vs_naive_memory.py --predict --gib {card['gib']}</code>"
     return (
         start("calculator", numbers)
-        + f'<div class="static"><table class="worked"><caption>{words["caption"].format(card=card["name"], **shapes.EXAMPLE)}</caption><thead><tr><td></td><th scope="col">{words["naive"]}</th><th scope="col">{words["flash"]}</th></tr></thead><tbody>{body}</tbody></table>'
-        + f'<p class="hint">{words["scripts"]}</p></div><p class="command">{words["command"].format(command=command)}</p>'
+        + f'<div class="static"><table class="worked"><caption>{words.calculator.static.caption.format(card=card["name"], **shapes.EXAMPLE)}</caption><thead><tr><td></td><th scope="col">{words.calculator.naive}</th><th scope="col">{words.calculator.flash}</th></tr></thead><tbody>{body}</tbody></table>'
+        + f'<p class="hint">{words.calculator.static.scripts}</p></div><p class="command">{words.calculator.static.command.format(command=command)}</p>'
         + f'<script type="application/json">{text}</script></div>'
     )
 
 
 def quiz(options, numbers):
     """The questions of docs/quiz/<name>.yml; js/site.js fetches the script when the reader presses the button that `data-ask` words."""
-    name, ask = options["name"], {"en": "Start the quiz: one question at a time, scored", "zh": "开始测验：一次一题，自动计分"}[numbers.place.lang]
-    return f'<div class="widget widget-quiz" data-widget="quiz" data-quiz="{html.escape(name, quote=True)}" data-ask="{ask}" data-search-exclude>{quizzes.render(name, numbers)}</div>'
+    name, words = options["name"], numbers.words
+    return f'<div class="widget widget-quiz" data-widget="quiz" data-quiz="{html.escape(name, quote=True)}" data-ask="{words.quiz.start}" data-search-exclude>{quizzes.render(name, numbers)}</div>'
 
 
 def gpu(options, numbers):

@@ -1,9 +1,9 @@
 // Bytes, FLOPs and least times of attention for any shape on any card, by formulas.js; beside them what the labs measured, where
 // they measured that shape on that card. The state is the address's query, so that it can be shared.
-import { WORDS } from "./calculator-words.js";
 import * as formulas from "./formulas.js";
 
 const BYTES = { bf16: 2n, fp16: 2n, fp32: 4n };
+const SYMBOLS = { B: "B", H: "H", Hkv: "Hkv", S: "S", d: "d", dtype: "e", gbps: "W", tflops: "P" };
 const SHAPE = ["B", "H", "Hkv", "S", "d"], CARD = ["sms", "gib", "gbps", "tflops"];
 /** What a field may hold: [least, most], decimals where `whole` is false. */
 export const FIELDS = {
@@ -14,22 +14,21 @@ export const FIELDS = {
 
 let count = 0;
 
-export default function widget(element) {
-  const words = WORDS[document.documentElement.lang.startsWith("zh") ? "zh" : "en"];
+export default function widget(element, words) {
   const { cards, measured, example, reserve } = JSON.parse(element.querySelector("script").textContent);
   const { root } = element.dataset;
+  const called = { naive: words.naive, flash: words.flash };
   const id = `calculator-${++count}`;
   element.querySelector(".static").remove();
 
   // What is filled in.
   const controls = {}, errors = {};
   const field = (name, control) => {
-    const [symbol, text] = words.fields[name];
     const told = make("p", { id: `${id}-${name}-wrong`, className: "wrong", hidden: true });
     control.id = `${id}-${name}`;
     control.setAttribute("aria-describedby", told.id);
     [controls[name], errors[name]] = [control, told];
-    const label = make("label", { htmlFor: control.id }, ...(symbol ? [sign(symbol), " "] : []), text);
+    const label = make("label", { htmlFor: control.id }, ...(SYMBOLS[name] ? [sign(SYMBOLS[name]), " "] : []), words.fields[name]);
     return make("div", { className: `field${control.type === "checkbox" ? " check" : name === "gpu" ? " wide" : ""}` }, ...(control.type === "checkbox" ? [control, label] : [label, control]), told);
   };
   const number = (name) => field(name, make("input", { type: "text", inputMode: FIELDS[name].whole ? "numeric" : "decimal", autocomplete: "off", spellcheck: false, maxLength: 40 }));
@@ -44,7 +43,7 @@ export default function widget(element) {
   const results = make("div", { className: "answers" });
   const form = make("form", {},
     make("fieldset", {}, make("legend", { textContent: words.shape }), ...SHAPE.map(number), choice("dtype", Object.keys(BYTES).map((name) => [name, name])), field("causal", make("input", { type: "checkbox" }))),
-    make("fieldset", {}, make("legend", { textContent: words.card }), choice("gpu", [...cards.map(({ key, name }) => [key, name]), ["own", words.own]]), ...CARD.map(number), number("reserve"), source, make("p", { className: "hint", textContent: words.reserveNote })),
+    make("fieldset", {}, make("legend", { textContent: words.card }), choice("gpu", [...cards.map(({ key, name }) => [key, name]), ["own", words.own]]), ...CARD.map(number), number("reserve"), source, make("p", { className: "hint", textContent: words.reserve_note })),
     make("div", { className: "bar" }, copy, reset, told, link));
   element.prepend(form, notice, wrong, said, results);
   form.addEventListener("submit", (event) => event.preventDefault());
@@ -67,7 +66,7 @@ export default function widget(element) {
     for (const [name, allowed] of [["dtype", Object.keys(BYTES)], ["causal", ["0", "1"]], ["gpu", [...cards.map(({ key }) => key), "own"]]]) {
       if (!query.has(name)) continue;
       if (allowed.includes(take(name))) state[name] = take(name);
-      else complaints.push(words.unknown(name, take(name), name === "gpu" ? cards[0].name : String(defaults[name])));
+      else complaints.push(words.unknown({ name, value: take(name), taken: name === "gpu" ? cards[0].name : String(defaults[name]) }));
     }
     fill(state);
     say(notice, complaints.join(" "));
@@ -98,19 +97,19 @@ export default function widget(element) {
     }
     if (values.H && values.Hkv && values.H % values.Hkv) {
       const options = Array.from({ length: values.H }, (_, i) => i + 1).filter((n) => values.H % n === 0);
-      complain("Hkv", words.group(values.H, options.join(words.comma)));
+      complain("Hkv", words.group({ H: values.H, options: options.join(words.comma) }));
     }
-    if (values.gib && values.reserve !== null && values.reserve >= values.gib) complain("reserve", words.nothing(values.gib));
+    if (values.gib && values.reserve !== null && values.reserve >= values.gib) complain("reserve", words.nothing({ gib: values.gib }));
     for (const name of ["dtype", "gpu"]) values[name] = controls[name].value;
     values.causal = controls.causal.checked;
-    const named = bad.map((name) => words.fields[name][1]);
+    const named = bad.map((name) => words.fields[name]);
     say(wrong, bad.length ? words.wrong + named.join(words.comma) + words.stop : "");
     return bad.length ? null : values;
   }
 
   function show() {
     const card = cards.find(({ key }) => key === controls.gpu.value);
-    source.replaceChildren(`${words.sources}${words.colon}${card ? card.source : words.ownSource}`);
+    source.replaceChildren(`${words.sources}${words.colon}${card ? card.source : words.own_source}`);
     const values = read();
     results.replaceChildren();
     const summary = values ? draw(values, card) : wrong.textContent;
@@ -162,15 +161,15 @@ export default function widget(element) {
     const weighed = mine?.memory?.[key(v.H, v.Hkv)];
     const rows = [[weighed ? words.alone : words.predicted, cell(n.bytes.naive), flashes ? cell(n.bytes.flash) : dash()]];
     if (weighed) {
-      rows.push([words.measuredOn(mine.gpu), ...["naive", "flash"].map((side) => {
+      rows.push([words.measured_on({ gpu: mine.gpu }), ...["naive", "flash"].map((side) => {
         const found = weighed[side];
         if (!found) return words.oom;
         const off = BigInt(found[0]) - n.bytes[side];
-        return [...cell(BigInt(found[0])), make("small", { textContent: off === 0n ? words.exactly : words.off(group(off)) }), kernel(mine, found[1])];
+        return [...cell(BigInt(found[0])), make("small", { textContent: off === 0n ? words.exactly : words.more({ bytes: group(off).replace("-", "−") }) }), kernel(mine, found[1])];
       })]);
     }
     const share = (size) => (size === null ? dash() : `${percent(size, n.limit)} · ${size <= n.limit ? words.fits : words.not}`);
-    rows.push([words.of(limit), share(n.bytes.naive), flashes ? share(n.bytes.flash) : dash()]);
+    rows.push([words.of({ limit }), share(n.bytes.naive), flashes ? share(n.bytes.flash) : dash()]);
     rows.push([words.largest, make("b", { textContent: group(n.most.naive) }), flashes ? make("b", { textContent: group(n.most.flash) }) : dash()]);
     const naiveTerms = [[2, "B", "H", "S²", "e"], [4, "B", "H", "S", "d", "e"], ...(v.Hkv < v.H ? [[2, "B", "Hkv", "S", "d", "e"]] : []), ...(v.causal ? [["S²"]] : [])];
     const flashTerms = [
@@ -186,7 +185,7 @@ export default function widget(element) {
     const both = (make) => [make("naive"), flashes ? make("flash") : dash()];
     const prefill = [
       [words.flops, ...both(() => make("b", { textContent: count10(n.flops, "FLOP") }))],
-      [words.moved, ...both((side) => [...cell(n.moved[side], decimal), make("small", { textContent: words.movedNote[side] })])],
+      [words.moved, ...both((side) => [...cell(n.moved[side], decimal), make("small", { textContent: { naive: words.moved_naive, flash: words.moved_flash }[side] })])],
       [words.intensity, ...both((side) => plain(n.roof[side].intensity))],
       ...(flashes ? [[words.ridge, ...both(() => plain(n.ridge))], [words.bound, ...both((side) => ({ compute: words.compute, memory: words.bandwidth })[n.roof[side].bound])], [words.time, ...both((side) => make("b", { textContent: time(n.roof[side].floor_ms) }))]] : []),
     ];
@@ -198,31 +197,31 @@ export default function widget(element) {
     const seen = programs.length ? table([words.program, words.ms, words.over, words.traffic, words.kernel], programs.map((impl) => {
       const ms = clock?.[impl], bytes = counters?.[impl], bound = n.roof[impl === "naive" ? "naive" : "flash"].floor_ms;
       return [name(impl), ms ? milliseconds(ms) : dash(), ms ? plain(ms[0] / bound) : dash(), bytes ? decimal(BigInt(Math.round(bytes[0] + bytes[1]))) : dash(), kernel(mine, (ms ?? bytes).at(-1))];
-    }), words.measuredOn(mine.gpu)) : null;
-    section(words.prefill, table(["", words.naive, words.flash], prefill), v.causal ? make("p", { className: "hint", textContent: words.causalNote }) : null, seen, provenance(programs.length && mine, clock ? "time" : "traffic", key(v.H, v.Hkv)),
+    }), words.measured_on({ gpu: mine.gpu })) : null;
+    section(words.prefill, table(["", words.naive, words.flash], prefill), v.causal ? make("p", { className: "hint", textContent: words.causal_note }) : null, seen, provenance(programs.length && mine, clock ? "time" : "traffic", key(v.H, v.Hkv)),
       formula([["F", flopsTerms, n.flops, "FLOP"], [`Q, ${words.naive}`, naiveMoved, n.moved.naive, "B"], ...(flashes ? [[`Q, ${words.flash}`, [[2, "B", "(H + Hkv)", "S", "d", "e"]], n.moved.flash, "B"]] : [])], symbols,
-        [...sides.map((side) => line(`F / Q, ${words[side]}`, `${group(n.flops)} / ${group(n.moved[side])} = ${plain(n.roof[side].intensity)} FLOP/B`)), ...(flashes ? [line("P / W", `${v.tflops}·10¹² / ${v.gbps}·10⁹ = ${plain(n.ridge)} FLOP/B`),
-          ...sides.map((side) => line(`max(F/P, Q/W), ${words[side]}`, `max(${time(Number(n.flops) / v.tflops / 1e9)}, ${time(Number(n.moved[side]) / v.gbps / 1e6)}) = ${time(n.roof[side].floor_ms)}`))] : [])]));
+        [...sides.map((side) => line(`F / Q, ${called[side]}`, `${group(n.flops)} / ${group(n.moved[side])} = ${plain(n.roof[side].intensity)} FLOP/B`)), ...(flashes ? [line("P / W", `${v.tflops}·10¹² / ${v.gbps}·10⁹ = ${plain(n.ridge)} FLOP/B`),
+          ...sides.map((side) => line(`max(F/P, Q/W), ${called[side]}`, `max(${time(Number(n.flops) / v.tflops / 1e9)}, ${time(Number(n.moved[side]) / v.gbps / 1e6)}) = ${time(n.roof[side].floor_ms)}`))] : [])]));
 
     // Decode.
     const cached = mine?.decode?.[[v.B, v.H, v.Hkv, v.S, v.d, v.dtype, 0].join(",")];
     section(words.decode, table(["", words.both], [
       [words.cache, cell(n.cache)],
-      [words.decodeFlops, make("b", { textContent: count10(n.stepFlops, "FLOP") })],
+      [words.step_flops, make("b", { textContent: count10(n.stepFlops, "FLOP") })],
       [words.intensity, plain(n.step.intensity)],
       ...(flashes ? [[words.bound, ({ compute: words.compute, memory: words.bandwidth })[n.step.bound]], [words.time, make("b", { textContent: time(n.step.floor_ms) })],
-        [words.parts, n.parts === null ? words.partsOnly : String(n.parts)]] : []),
-    ]), cached ? table([words.program, words.ms, words.over, words.kernel], Object.entries(cached).map(([impl, ms]) => [impl, milliseconds(ms), plain(ms[0] / n.step.floor_ms), kernel(mine, ms[3])]), words.measuredOn(mine.gpu)) : null,
+        [words.parts, n.parts === null ? words.parts_only : String(n.parts)]] : []),
+    ]), cached ? table([words.program, words.ms, words.over, words.kernel], Object.entries(cached).map(([impl, ms]) => [impl, milliseconds(ms), plain(ms[0] / n.step.floor_ms), kernel(mine, ms[3])]), words.measured_on({ gpu: mine.gpu })) : null,
     provenance(cached && mine, "decode", [v.B, v.H, v.Hkv, v.S, v.d, v.dtype, 0].join(",")),
     formula([["F", [[4, "B", "H", "S", "d"]], n.stepFlops, "FLOP"], ["Q", [[2, "B", "Hkv", "S", "d", "e"]], n.cache, "B"]], symbols,
       flashes ? [line("max(F/P, Q/W)", `max(${time(Number(n.stepFlops) / v.tflops / 1e9)}, ${time(Number(n.cache) / v.gbps / 1e6)}) = ${time(n.step.floor_ms)}`)] : []));
 
     curve(v, n, mine);
     const numbers = {
-      naive: binary(n.bytes.naive), flash: binary(n.bytes.flash), ratio: plain(formulas.quotient(n.bytes.naive, n.bytes.flash)), mostNaive: group(n.most.naive), mostFlash: group(n.most.flash),
+      naive: binary(n.bytes.naive), flash: binary(n.bytes.flash), ratio: plain(formulas.quotient(n.bytes.naive, n.bytes.flash)), most_naive: group(n.most.naive), most_flash: group(n.most.flash),
       time: time(n.roof.flash.floor_ms), bound: n.roof.flash.bound === "compute" ? words.compute : words.bandwidth, step: time(n.step.floor_ms),
     };
-    const summary = flashes ? words.said(numbers) : words.saidFp32(numbers);
+    const summary = flashes ? words.said(numbers) : words.said_fp32(numbers);
     results.prepend(make("p", { className: "summary", textContent: summary }));
     return summary;
   }
@@ -244,9 +243,9 @@ export default function widget(element) {
     const [slug] = Object.entries(measured).find(([name, found]) => name !== selected && found[part]?.[key]) ?? [];
     const other = slug && cards.find((card) => card.measured === slug);
     box.className = "unmeasured";
-    box.append(slug ? words.elsewhere(measured[slug].gpu) : selected ? words.none(measured[selected].gpu) : words.nowhere);
+    box.append(slug ? words.elsewhere({ gpu: measured[slug].gpu }) : selected ? words.none({ gpu: measured[selected].gpu }) : words.nowhere);
     if (other) {
-      const button = make("button", { type: "button", textContent: words.show(other.name) });
+      const button = make("button", { type: "button", textContent: words.show({ name: other.name }) });
       button.addEventListener("click", () => { controls.gpu.value = other.key; for (const name of CARD) controls[name].value = other[name]; changed(); controls.gpu.focus(); });
       box.append(" ", button);
     }
@@ -294,7 +293,7 @@ export default function widget(element) {
     draw("text", { x: (left + W - right) / 2, y: H - 4, "text-anchor": "middle" }, "S");
     const picture = shape("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": words.chart({ S: group(BigInt(v.S)), naive: binary(n.bytes.naive), flash: flashes ? binary(n.bytes.flash) : "–", limit: binary(n.limit) }) });
     picture.append(...parts);
-    const keys = make("p", { className: "keys" }, ...sides.map((side) => make("span", { className: side, textContent: words[side] })), ...(dots.length ? [make("span", { className: "dot", textContent: words.dot })] : []), make("span", { className: "here", textContent: `S = ${group(BigInt(v.S))}` }));
+    const keys = make("p", { className: "keys" }, ...sides.map((side) => make("span", { className: side, textContent: called[side] })), ...(dots.length ? [make("span", { className: "dot", textContent: words.dot })] : []), make("span", { className: "here", textContent: `S = ${group(BigInt(v.S))}` }));
     const lengths = [...new Set([v.S, ...Array.from({ length: 8 }, (_, i) => 2 ** (10 + i))])].sort((a, b) => a - b);
     const points = lengths.map((S) => {
       const naive = sizes.naive(S), flash = flashes ? sizes.flash(S) : null;
@@ -338,11 +337,11 @@ function meaning(name, written, words) {
   let text = written.normalize("NFKC").trim().replace(/^[−–]/, "-");
   if (/^-?\d{1,3}([,_ ]\d{3})+$/.test(text)) text = text.replace(/[,_ ]/g, "");
   if (!text) return [null, words.empty];
-  if (!/^[+-]?(\d+\.?\d*|\.\d+)$/.test(text)) return [null, words.letters(text)];
+  if (!/^[+-]?(\d+\.?\d*|\.\d+)$/.test(text)) return [null, words.letters({ text })];
   const value = Number(text);
   if (whole && !Number.isInteger(value)) return [null, words.fraction];
-  if (value < least) return [null, name === "S" && value >= 0 ? words.smallS : words.small(least)];
-  if (value > most) return [null, name === "d" ? words.bigd : name === "S" ? words.bigS(group(BigInt(most))) : words.big(group(BigInt(most)))];
+  if (value < least) return [null, name === "S" && value >= 0 ? words.small_S : words.small({ least })];
+  if (value > most) return [null, name === "d" ? words.big_d : name === "S" ? words.big_S({ most: group(BigInt(most)) }) : words.big({ most: group(BigInt(most)) })];
   return [value, ""];
 }
 

@@ -1,13 +1,7 @@
 // Which exercises the reader has solved in this browser, and a file of it to keep.
 import { button, make, read } from "./run.js";
 
-const WORDS = {
-  en: { solved: (n, all) => `${n} of ${all} solved in this browser.`, save: "Save my solutions as a file" },
-  zh: { solved: (n, all) => `共 ${all} 题，已在本浏览器解出 ${n} 题。`, save: "把我的解答存成文件" },
-};
-
-export default function widget(element) {
-  const words = WORDS[document.documentElement.lang.startsWith("zh") ? "zh" : "en"];
+export default function widget(element, words) {
   const names = element.dataset.names.split(" ");
   const status = make("span", { className: "status", role: "status" });
   const save = button(words.save);
@@ -18,7 +12,7 @@ export default function widget(element) {
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   });
-  const tell = () => { status.textContent = words.solved(names.filter((name) => read(`solved:${name}`)).length, names.length); };
+  const tell = () => { status.textContent = words.solved({ n: names.filter((name) => read(`solved:${name}`)).length, all: names.length }); };
   document.addEventListener("solved", tell);
   tell();
 }

@@ -3,28 +3,6 @@
 import { attentionFlops, flashBytes, floorBytes, kvBytes, largestS, naiveBytes, quotient } from "./formulas.js";
 import { button, make, read, write } from "./run.js";
 
-const WORDS = {
-  en: {
-    check: "Check", next: "Next", back: "Back", end: "To the result", restart: "Start again", wrongs: "Repeat what was wrong", other: "Other numbers",
-    at: (n, all) => `Question ${n} of ${all}`, score: (right, done) => `${right} of ${done} right`, result: "Result",
-    colon: ": ", right: "Right.", wrong: "Wrong.", rightIs: (text) => `The right answer: ${text}`, choose: "Choose an answer first.", space: " ",
-    number: (unit) => `Your answer${unit ? ` in ${unit}` : ""}`, within: (pct) => `Accepted within ${pct} %. `,
-    sizes: "Another unit may stand behind it: bytes, KiB, MiB, GiB, MB, GB.", times: "Another unit may stand behind it: s, ms, µs.",
-    unread: (text, unit) => `“${text}” cannot be read. Write a number, such as 1,904 or 1.9e3${unit ? `, and if you like a unit: 1904 ${unit}` : ""}.`,
-    yours: (text) => `Your answer: ${text}.`, total: (right, all) => `${right} of ${all} right.`, open: (n) => `${n} not answered yet.`, again: "To read again:",
-    kept: "Your answers are kept in this browser.", unkept: "This browser does not keep your answers.",
-  },
-  zh: {
-    check: "检查", next: "下一题", back: "上一题", end: "看结果", restart: "重新开始", wrongs: "重做错题", other: "换一组数",
-    at: (n, all) => `第 ${n} 题，共 ${all} 题`, score: (right, done) => `已答 ${done} 题，对 ${right} 题`, result: "结果",
-    colon: "：", right: "正确。", wrong: "错误。", rightIs: (text) => `正确答案：${text}`, choose: "请先选一个答案。", space: "",
-    number: (unit) => `你的答案${unit ? `（${unit}）` : ""}`, within: (pct) => `误差 ${pct} % 以内算对。`,
-    sizes: "后面可以写别的单位：bytes、KiB、MiB、GiB、MB、GB。", times: "后面可以写别的单位：s、ms、µs。",
-    unread: (text, unit) => `无法识别「${text}」。请写一个数，例如 1,904 或 1.9e3${unit ? `，也可以带单位：1904 ${unit}` : ""}。`,
-    yours: (text) => `你的答案：${text}。`, total: (right, all) => `共 ${all} 题，对 ${right} 题。`, open: (n) => `还有 ${n} 题没有回答。`, again: "建议重读：",
-    kept: "你的答案保存在本浏览器里。", unkept: "本浏览器不保存你的答案。",
-  },
-};
 const MIB = 2 ** 20, GIB = 2 ** 30, SMS = 132;   // multiprocessors of an H200
 const SURE = 0.005;   // how near an answer must be to a slip's to be called that slip
 const SIZES = { "": 1, b: 1, byte: 1, bytes: 1, 字节: 1, kib: 2 ** 10, mib: MIB, gib: GIB, tib: 2 ** 40, kb: 1e3, mb: 1e6, gb: 1e9, tb: 1e12 };
@@ -160,8 +138,7 @@ function answersOf(name) {
   try { return Object(JSON.parse(read(`quiz:${name}`)).answers); } catch { return {}; }
 }
 
-export default function widget(element) {
-  const words = WORDS[document.documentElement.lang.startsWith("zh") ? "zh" : "en"];
+export default function widget(element, words) {
   const name = element.dataset.quiz, list = element.querySelector(".questions");
   const here = visit(name);
   let answers = answersOf(name), at = 0;
@@ -199,7 +176,7 @@ export default function widget(element) {
     questions.forEach((q, i) => { q.form.hidden = i !== at; });
     result.hidden = at < questions.length;
     say.textContent = "";
-    status.textContent = `${at < questions.length ? words.at(at + 1, questions.length) : words.result}${done.length ? ` · ${words.score(right.length, done.length)}` : ""}`;
+    status.textContent = `${at < questions.length ? words.at({ n: at + 1, all: questions.length }) : words.result}${done.length ? ` · ${words.score({ right: right.length, done: done.length })}` : ""}`;
     restart.disabled = !done.length;
     back.disabled = at === 0;
     next.hidden = at === questions.length;
@@ -216,7 +193,7 @@ export default function widget(element) {
 
   function sum(right, open) {
     const wrong = questions.filter((q) => q.done() && !q.right());
-    result.replaceChildren(make("p", { className: "total" }, words.total(right, questions.length), open ? words.space + words.open(open) : ""));
+    result.replaceChildren(make("p", { className: "total" }, words.total({ right, all: questions.length }), open ? words.space + words.open({ n: open }) : ""));
     if (!wrong.length) return;
     const again = button(words.wrongs);
     again.addEventListener("click", () => { wrong.forEach((q) => q.clear()); keep(); go(questions.indexOf(wrong[0])); });
@@ -282,7 +259,7 @@ export default function widget(element) {
       },
       verdict() {
         const chosen = taken(), right = made.find((choice) => choice.right);
-        return chosen.right ? right.why.textContent : [chosen.why.textContent, words.rightIs(right.text.textContent)].join(words.space);
+        return chosen.right ? right.why.textContent : [chosen.why.textContent, words.right_is({ text: right.text.textContent })].join(words.space);
       },
     };
   }
@@ -291,12 +268,12 @@ export default function widget(element) {
   function number(item, id, fieldset, form) {
     const { unit, within } = item.dataset, field = `quiz-${name}-${id}`;
     const input = make("input", { type: "text", inputMode: "decimal", autocomplete: "off", id: field }), other = button(words.other);
-    const hint = make("p", { className: "hint", id: `${field}-hint`, textContent: words.within(within) + (UNITS[unit] === SIZES ? words.sizes : UNITS[unit] === TIMES ? words.times : "") });
+    const hint = make("p", { className: "hint", id: `${field}-hint`, textContent: [words.within({ pct: within }), UNITS[unit] === SIZES ? words.sizes : UNITS[unit] === TIMES ? words.times : ""].filter(Boolean).join(words.space) });
     input.setAttribute("aria-describedby", hint.id);
     const why = item.querySelector(".why"), slips = [...item.querySelectorAll(":scope > details > ul > li")].map((li) => ({ id: li.dataset.id, text: make("p", { className: "slip" }, ...li.childNodes) }));
     const yours = make("p", { className: "yours" });
     const slots = [...form.querySelectorAll("[data-slot]"), ...why.querySelectorAll("[data-slot]"), ...slips.flatMap((slip) => [...slip.text.querySelectorAll("[data-slot]")])];
-    fieldset.append(make("div", { className: "ask" }, make("label", { htmlFor: field, textContent: words.number(unit) }), input, other), hint, yours, ...slips.map((slip) => slip.text), why);
+    fieldset.append(make("div", { className: "ask" }, make("label", { htmlFor: field, textContent: unit ? words.number_in({ unit }) : words.number }), input, other), hint, yours, ...slips.map((slip) => slip.text), why);
     let shape, found;
     other.addEventListener("click", () => { delete answers[id]; here.redraw(id); keep(); self.lay(); draw(); input.focus(); });
 
@@ -308,7 +285,7 @@ export default function widget(element) {
       state: () => found?.right ?? null,
       take() {
         const text = input.value.trim();
-        if (!text || !grade(id, shape, text, unit, within)) return words.unread(text, unit);
+        if (!text || !grade(id, shape, text, unit, within)) return (unit ? words.unread_unit : words.unread)({ text, unit });
         answers[id] = { shape, text };
       },
       lay() {
@@ -322,7 +299,7 @@ export default function widget(element) {
         input.disabled = Boolean(found);
         why.hidden = !found;
         yours.hidden = !found;
-        if (found) yours.replaceChildren(make("b", { textContent: found.right ? words.right : words.wrong }), words.space + words.yours(kept.text));
+        if (found) yours.replaceChildren(make("b", { textContent: found.right ? words.right : words.wrong }), words.space + words.yours({ text: kept.text }));
         yours.className = `yours ${found?.right ? "right" : ""}`;
         for (const slip of slips) slip.text.hidden = slip.id !== found?.slip;
       },

@@ -1,40 +1,11 @@
 // An example in an editor, run by Python in the page.
 import { Python } from "./python.js";
 
-const WORDS = {
-  en: {
-    run: "Run", stop: "Stop", reset: "Reset", output: "Output",
-    first: (mb) => `Python comes with the first run: ${mb} MB, from this site, then kept by the browser.`,
-    loading: "Loading Python", starting: "Starting Python", running: (version) => `Python ${version} · running`,
-    done: (version, time) => `Python ${version} · done in ${time}`, failed: (version, line) => `Python ${version} · stopped by an error${line ? `, line ${line}` : ""}`,
-    stopped: "Stopped.", edited: "Edited; kept in this browser. Reset brings the tested file back.", unsaved: "Edited; this browser does not keep it.",
-    tested: "The tested file.", cut: "Output is cut here, after 100,000 characters; the program was not stopped.",
-    missing: (name) => `Python in the page has the standard library only, and no ${name}.`,
-    torch: (link) => ["torch does not run in the browser. Take the file that runs on your GPU: ", link, "."],
-    broken: "Python gave up (out of memory, or too deep a recursion). The next run starts a fresh one.",
-    unavailable: (why) => `Python could not be loaded (${why}). Run tries again.`,
-    keys: "Tab indents. Escape, then Tab, leaves the editor. Ctrl+Enter runs.",
-  },
-  zh: {
-    run: "运行", stop: "停止", reset: "还原", output: "输出",
-    first: (mb) => `首次运行时才加载 Python：${mb} MB，来自本站，之后由浏览器缓存。`,
-    loading: "正在加载 Python", starting: "正在启动 Python", running: (version) => `Python ${version} · 运行中`,
-    done: (version, time) => `Python ${version} · 完成，用时 ${time}`, failed: (version, line) => `Python ${version} · 出错停止${line ? `，第 ${line} 行` : ""}`,
-    stopped: "已停止。", edited: "已修改，存于本浏览器。点「还原」恢复经过测试的文件。", unsaved: "已修改，但本浏览器不保存。",
-    tested: "经过测试的文件。", cut: "输出超过 100,000 个字符，从这里截断；程序并未因此停止。",
-    missing: (name) => `页面里的 Python 只有标准库，没有 ${name}。`,
-    torch: (link) => ["torch 无法在浏览器里运行。请下载文件，在自己的 GPU 上运行：", link, "。"],
-    broken: "Python 崩溃了（内存耗尽，或递归过深）。下次运行会重新启动。",
-    unavailable: (why) => `Python 加载失败（${why}）。再点「运行」重试。`,
-    keys: "Tab 缩进；先按 Escape 再按 Tab 离开编辑框；Ctrl+Enter 运行。",
-  },
-};
 const GPU_FILE = "flash_vs_naive_memory.py";
 const GPU_MODULES = ["torch", "triton", "vllm", "flash_attn"];
 let count = 0;
 
-export default function widget(element) {
-  const words = WORDS[document.documentElement.lang.startsWith("zh") ? "zh" : "en"];
+export default function widget(element, words) {
   const { file, root, bytes } = element.dataset;
   const python = new Python({ bytes: Number(bytes) });
   const area = element.querySelector("textarea");
@@ -48,7 +19,7 @@ export default function widget(element) {
   const state = make("p", { className: "state" });
   const note = make("p", { className: "note", hidden: true });
   note.setAttribute("role", "alert");
-  const output = make("pre", { hidden: true, tabIndex: 0, ariaLabel: `${words.output}: ${file}` });
+  const output = make("pre", { hidden: true, tabIndex: 0, ariaLabel: words.output + words.colon + file });
   output.setAttribute("role", "group");
   const hint = make("p", { className: "hint", id: `editor-keys-${++count}`, textContent: words.keys });
   bar.append(progress, status);
@@ -58,7 +29,7 @@ export default function widget(element) {
 
   area.readOnly = false;
   area.value = read(key) ?? tested;
-  status.textContent = words.first((bytes / 1e6).toFixed(0));
+  status.textContent = words.first({ mb: (bytes / 1e6).toFixed(0) });
   changed(true);
   area.addEventListener("input", () => changed());
   run.addEventListener("click", start);
@@ -95,17 +66,17 @@ export default function widget(element) {
         if (loaded === total) status.textContent = words.starting;
       });
       progress.hidden = true;
-      status.textContent = words.running(python.version);
+      status.textContent = words.running({ version: python.version });
       const begun = performance.now();
       const screen = printer(output, words.cut);
       const end = await python.run({ [file]: area.value }, file, screen);
       const seconds = (performance.now() - begun) / 1000;
       screen.flush();
       if (end.stopped) status.textContent = words.stopped;
-      else if (end.ok) status.textContent = words.done(python.version, seconds < 10 ? `${seconds.toFixed(2)} s` : `${seconds.toFixed(0)} s`);
+      else if (end.ok) status.textContent = words.done({ version: python.version, time: `${seconds.toFixed(seconds < 10 ? 2 : 0)} s` });
       else explain(end.error);
     } catch (error) {
-      status.textContent = error.stopped ? words.stopped : words.unavailable(error.message);
+      status.textContent = error.stopped ? words.stopped : words.unavailable({ why: error.message });
     }
     const back = document.activeElement === stop;
     rest();
@@ -113,12 +84,13 @@ export default function widget(element) {
   }
 
   function explain({ type, line, module }) {
-    status.textContent = type === "fatal" ? words.broken : words.failed(python.version, line);
+    status.textContent = type === "fatal" ? words.broken : (line ? words.failed_at : words.failed)({ version: python.version, line });
     mark.line(line);
     if (type !== "ModuleNotFoundError" || !module) return;
     const name = module.split(".")[0];
     const link = make("a", { href: `${root}examples/${GPU_FILE}`, download: "", textContent: GPU_FILE });
-    note.replaceChildren(...(GPU_MODULES.includes(name) ? words.torch(link).map((part) => (part === link || name === "torch" ? part : part.replace("torch", name))) : [words.missing(name)]));
+    const [before, after] = words.torch({ name, link: "\n" }).split("\n");   // the link stands between
+    note.replaceChildren(...(GPU_MODULES.includes(name) ? [before, link, after] : [words.missing({ name })]));
     note.hidden = false;
   }
 }

@@ -1,3 +1,8 @@
+// The page's words (docs/words) for its scripts; a word with {places} becomes a function of what stands there.
+const speak = (word) => (typeof word === "object" ? Object.fromEntries(Object.entries(word).map(([name, part]) => [name, speak(part)]))
+  : word.includes("{") ? (values) => word.replace(/\{(\w+)\}/g, (_, name) => values[name]) : word);
+const all = speak(JSON.parse(document.getElementById("words").textContent));
+
 // The language switcher keeps the current anchor and what the address asks for (not the search's words), and remembers the choice.
 for (const link of document.querySelectorAll("a[data-language]")) {
   const page = link.getAttribute("href");
@@ -129,7 +134,7 @@ for (const button of document.querySelectorAll("button[data-press]")) {
 
 // What scrolls inside itself is reached by Tab and says what it is. The theme wraps tables by script, so this comes after.
 // What is not laid out yet may scroll: Tab stops there until its size is known.
-const words = document.documentElement.lang.startsWith("zh") ? { PRE: "代码", DIV: "公式", TABLE: "表格", colon: "：" } : { PRE: "Code", DIV: "Formula", TABLE: "Table", colon: ": " };
+const words = all.site, kinds = { PRE: words.code, DIV: words.formula, TABLE: words.table };
 const sizes = new ResizeObserver((entries) => entries.forEach(({ target: { scroller: target } }) => reach(target, target.scrollWidth > target.clientWidth || target === document.activeElement)));
 function reach(target, scrolls) {
   for (const [name, value] of Object.entries({ tabindex: 0, role: "group", "aria-label": target.label })) {
@@ -141,7 +146,7 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const element of article.querySelectorAll("h1, h2, h3, h4, .md-typeset__scrollwrap, pre > code, div.math")) {
     if (/^H\d$/.test(element.tagName)) { heading = element.firstChild.textContent; continue; }
     const kind = element.tagName === "CODE" ? "PRE" : element.classList.contains("math") ? "DIV" : "TABLE";
-    element.label = words[kind] + words.colon + (element.closest(".highlight")?.querySelector(".filename")?.textContent ?? heading);
+    element.label = kinds[kind] + words.colon + (element.closest(".highlight")?.querySelector(".filename")?.textContent ?? heading);
     if (element.closest(".part")) reach(element, true);
     for (const part of kind === "PRE" ? [element] : [element, element.firstElementChild]) {   // a formula widens when its fonts arrive
       part.scroller = element;
@@ -151,7 +156,7 @@ document.addEventListener("DOMContentLoaded", () => {
 });
 
 // Each widget brings its own module; a page without widgets loads none. One that asks first (`data-ask`: a button's words) waits for its button.
-const bring = (element) => import(new URL(`./${element.dataset.widget}.js`, import.meta.url)).then((module) => module.default(element));
+export const bring = (element) => import(new URL(`./${element.dataset.widget}.js`, import.meta.url)).then((module) => module.default(element, all[element.dataset.widget], document.documentElement.lang.slice(0, 2)));
 for (const element of document.querySelectorAll("[data-widget]")) {
   if (!element.dataset.ask) { bring(element); continue; }
   const bar = Object.assign(document.createElement("div"), { className: "bar start" });

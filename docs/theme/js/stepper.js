@@ -8,60 +8,21 @@ const PAUSE = 1400;
 const show = (x, digits = 3) => (x === "-inf" ? "−∞" : Math.abs(x) >= 1e6 ? x.toExponential(2) : x.toFixed(digits)).replace("-", "−");
 const list = (row, digits) => row.map((x) => show(x, digits)).join(", ");
 
-const WORDS = {
-  en: {
-    comma: ", ", colon: ": ", order: "Keys", given: "as given", reversed: "reversed", own: "your scores", width: "Tile width",
-    start: "To the start", back: "Back", play: "Play", pause: "Pause", forward: "Forward", end: "To the end",
-    stage: "Online softmax, step by step. Arrow keys go back and forward, Home and End to the ends.",
-    position: (i, n) => `Step ${i} of ${n}`, hbm: "HBM", chip: "On the chip", key: "key", state: "state", before: "before", after: "after", tile: "tile", tileMax: "largest of the tile",
-    flash: (now, all) => `flash: ${now} of ${all} bytes`, naive: (now, all) => `naive: ${now} of ${all} bytes`,
-    naiveAt: ["reads q and K", "writes the row of scores", "reads it again", "writes the row of weights", "reads it again, and V", "writes o"], kernel: (k) => `kernel ${k} of 3`,
-    grid: (S) => `The naive program stores the row of scores, ${S} numbers here; for all queries it is S × S = ${S} × ${S}.`,
-    note: "One query row, 2 bytes a number. Naive's three kernels advance beside the walk.",
-    init: () => "Nothing is read yet but q: m = −∞, ℓ = 0, O = 0.",
-    load: (t, n, all, names) => `Tile ${n} of ${all}: ${names} and the values behind them cross the line.`,
-    scores: (t) => `Scores of the tile: ${list(t.s)}.`,
-    max: (t) => t.m === "-inf" ? "Every key so far is hidden: m stays −∞." : t.m_old === "-inf" ? `m becomes ${show(t.m)}, the largest score so far.`
-      : t.m > t.m_old ? `The tile's largest score, ${show(t.tile_max)}, is above m = ${show(t.m_old)}: m becomes ${show(t.m)}.` : `The tile's largest score, ${show(t.tile_max)}, is not above m: m stays ${show(t.m)}.`,
-    rescale: (t) => t.m_old === "-inf" ? "Nothing to rescale yet: α = 0." : t.rescale === 1 ? "m did not grow, so α = 1 and the sums stay." : `α = exp(${show(t.m_old)} − ${show(t.m).replace(/^−(.*)/, "(−$1)")}) = ${show(t.rescale, 6)}: the sums were measured from a maximum that is now too low.`,
-    weights: (t) => `Weights measured from m: ${list(t.p, 6)}.`,
-    l: (t) => `ℓ = ${show(t.rescale, 6)} × ${show(t.l_old, 6)} + ${show(t.l_tile, 6)} = ${show(t.l, 6)}.`,
-    o: (t) => `O, rescaled, plus the tile's weighted values: (${list(t.o)}).`,
-    result: (w, bytes, naive) => `One division at the end: o = O / ℓ. ${bytes} bytes crossed the line, ${naive} with naive.`,
-    yours: "Your own scores", ask: "1 to 12 scores, with commas; -inf hides a key", go: "Run in Python",
-    wrong: "Write 1 to 12 numbers or -inf, with commas between them.",
-    fetch: (mb) => `The button starts Python (${mb} MB at the first time) and runs online_softmax.py on your scores.`,
-    loading: "Loading Python…", ran: (version) => `Run by Python ${version}.`, failed: (why) => `Python could not run it (${why}).`,
-  },
-  zh: {
-    comma: "、", colon: "：", order: "key 的顺序", given: "原序", reversed: "逆序", own: "自己的分数", width: "分块宽度",
-    start: "回到开头", back: "后退", play: "播放", pause: "暂停", forward: "前进", end: "跳到结尾",
-    stage: "在线 softmax 逐步演示。左右方向键后退、前进，Home 和 End 跳到两端。",
-    position: (i, n) => `第 ${i} 步，共 ${n} 步`, hbm: "HBM", chip: "片上", key: "key", state: "状态", before: "之前", after: "之后", tile: "当前块", tileMax: "块内最大",
-    flash: (now, all) => `flash：${now} / ${all} 字节`, naive: (now, all) => `朴素：${now} / ${all} 字节`,
-    naiveAt: ["读 q 和 K", "写出一行分数", "再读这一行", "写出一行权重", "再读权重，并读 V", "写出 o"], kernel: (k) => `第 ${k} 个 kernel，共 3 个`,
-    grid: (S) => `朴素程序要存下这一行分数，这里是 ${S} 个数；所有 query 合起来就是 S × S = ${S} × ${S}。`,
-    note: "只看一行 query，每个数 2 字节。朴素实现的三个 kernel 与演示同步推进。",
-    init: () => "除 q 外还没有读任何数据：m = −∞，ℓ = 0，O = 0。",
-    load: (t, n, all, names) => `第 ${n} 块，共 ${all} 块：${names} 及对应的 value 越过那条线。`,
-    scores: (t) => `本块的分数：${list(t.s)}。`,
-    max: (t) => t.m === "-inf" ? "到目前为止所有 key 都被遮住：m 仍是 −∞。" : t.m_old === "-inf" ? `m 变为 ${show(t.m)}，即目前最大的分数。`
-      : t.m > t.m_old ? `块内最大值 ${show(t.tile_max)} 超过 m = ${show(t.m_old)}：m 变为 ${show(t.m)}。` : `块内最大值 ${show(t.tile_max)} 没有超过 m：m 仍是 ${show(t.m)}。`,
-    rescale: (t) => t.m_old === "-inf" ? "还没有需要重缩放的内容：α = 0。" : t.rescale === 1 ? "m 没有变大，α = 1，两个和保持不变。" : `α = exp(${show(t.m_old)} − ${show(t.m).replace(/^−(.*)/, "(−$1)")}) = ${show(t.rescale, 6)}：之前的和以旧的最大值为基准，现在要改用新的。`,
-    weights: (t) => `以 m 为基准的权重：${list(t.p, 6)}。`,
-    l: (t) => `ℓ = ${show(t.rescale, 6)} × ${show(t.l_old, 6)} + ${show(t.l_tile, 6)} = ${show(t.l, 6)}。`,
-    o: (t) => `O 先重缩放，再加上本块 value 的加权和：(${list(t.o)})。`,
-    result: (w, bytes, naive) => `最后只除一次：o = O / ℓ。越过那条线的共 ${bytes} 字节，朴素实现是 ${naive} 字节。`,
-    yours: "换成自己的分数", ask: "1 到 12 个分数，用逗号分隔；-inf 表示遮住该 key", go: "用 Python 运行",
-    wrong: "请写 1 到 12 个数或 -inf，用逗号分隔。",
-    fetch: (mb) => `点按钮会启动 Python（首次加载 ${mb} MB），用你的分数运行 online_softmax.py。`,
-    loading: "正在加载 Python…", ran: (version) => `由 Python ${version} 算出。`, failed: (why) => `Python 未能运行（${why}）。`,
-  },
-};
 let count = 0;
 
-export default function widget(element) {
-  const words = WORDS[document.documentElement.lang.startsWith("zh") ? "zh" : "en"];
+export default function widget(element, words) {
+  const naiveAt = [words.reads_q_k, words.writes_s, words.reads_s, words.writes_p, words.reads_p_v, words.writes_o];
+  const says = {   // what happens to a tile
+    load: (t, n, all, names) => words.at_load({ n, all, names }),
+    scores: (t) => words.at_scores({ s: list(t.s) }),
+    max: (t) => (t.m === "-inf" ? words.at_max_hidden : t.m_old === "-inf" ? words.at_max_first({ m: show(t.m) })
+      : (t.m > t.m_old ? words.at_max_grows : words.at_max_stays)({ tile: show(t.tile_max), old: show(t.m_old), m: show(t.m) })),
+    rescale: (t) => (t.m_old === "-inf" ? words.at_rescale_first : t.rescale === 1 ? words.at_rescale_none
+      : words.at_rescale({ old: show(t.m_old), m: show(t.m).replace(/^−(.*)/, "(−$1)"), alpha: show(t.rescale, 6) })),
+    weights: (t) => words.at_weights({ p: list(t.p, 6) }),
+    l: (t) => words.at_l({ alpha: show(t.rescale, 6), old: show(t.l_old, 6), tile: show(t.l_tile, 6), l: show(t.l, 6) }),
+    o: (t) => words.at_o({ o: list(t.o) }),
+  };
   const { file, root, bytes } = element.dataset;
   const sets = JSON.parse(element.querySelector("script").textContent);
   const rows = [...element.querySelectorAll(".steps > li")];
@@ -71,10 +32,10 @@ export default function widget(element) {
 
   // What is pressed.
   const orders = make("select", { id: `${id}-order` }), widths = make("select", { id: `${id}-width` });
-  const buttons = { start: "|◀\uFE0E", back: "◀\uFE0E", play: words.play, forward: "▶\uFE0E", end: "▶\uFE0E|" };
-  for (const [name, sign] of Object.entries(buttons)) {
-    buttons[name] = make("button", { type: "button", textContent: sign, title: words[name], ariaLabel: words[name], className: name === "forward" ? "primary" : "" });
-  }
+  const button = (title, sign, className = "") => make("button", { type: "button", textContent: sign, title, ariaLabel: title, className });
+  const buttons = {
+    start: button(words.start, "|◀\uFE0E"), back: button(words.back, "◀\uFE0E"), play: button(words.play, words.play), forward: button(words.forward, "▶\uFE0E", "primary"), end: button(words.end, "▶\uFE0E|"),
+  };
   const position = make("span", { className: "status" });
   const bar = make("div", { className: "bar" }, label(words.order, orders), label(words.width, widths), ...Object.values(buttons), position);
 
@@ -92,7 +53,7 @@ export default function widget(element) {
 
   // A reader's scores.
   const input = make("input", { id: `${id}-scores`, value: list(sets.reversed.scores).replaceAll("−", "-"), spellcheck: false, autocomplete: "off" });
-  const go = make("button", { type: "button", textContent: words.go }), told = make("p", { className: "hint", textContent: words.fetch((bytes / 1e6).toFixed(0)) });
+  const go = make("button", { type: "button", textContent: words.go }), told = make("p", { className: "hint", textContent: words.fetch({ mb: (bytes / 1e6).toFixed(0) }) });
   told.setAttribute("role", "status");
   element.append(make("details", { className: "own" }, make("summary", { textContent: words.yours }), make("div", { className: "bar" }, label(words.ask, input), go), told));
   const python = new Python({ bytes: Number(bytes) });
@@ -119,7 +80,8 @@ export default function widget(element) {
 
   function choose(name, width = 2) {
     order = name;
-    orders.replaceChildren(...["reversed", "given", "own"].filter((key) => sets[key]).map((key) => make("option", { value: key, textContent: words[key], selected: key === name })));
+    const named = [["reversed", words.reversed], ["given", words.given], ["own", words.own]];
+    orders.replaceChildren(...named.filter(([value]) => sets[value]).map(([value, textContent]) => make("option", { value, textContent, selected: value === name })));
     const { walks } = sets[name];
     walk = walks[Math.min(width, walks.length) - 1];
     widths.replaceChildren(...walks.map(({ block }) => make("option", { value: block, textContent: block, selected: block === walk.block })));
@@ -152,7 +114,7 @@ export default function widget(element) {
     const tile = walk.tiles[n];
     const reached = (name) => ended || (begun && PHASES.indexOf(phase) >= PHASES.indexOf(name));
     element.dataset.phase = phase;
-    position.textContent = words.position(at, last());
+    position.textContent = words.position({ i: at, n: last() });
     for (const row of rows) {
       row.classList.toggle("lit", row.dataset.step === phase);
       if (row.dataset.step === phase) row.setAttribute("aria-current", "step"); else row.removeAttribute("aria-current");
@@ -189,7 +151,7 @@ export default function widget(element) {
     ];
     const table = make("table", { className: "state" }, make("caption", { textContent: words.state }), make("thead", {}, line("th", ["", words.before, words.after])), make("tbody", {},
       ...state.map(([symbol, old, now, on, digits]) => lit(line("td", [symbol, text(old, digits), text(now, digits)]), on, `state-${symbol}`))));
-    if (tile && reached("max") && !ended) table.tBodies[0].rows[0].cells[1].append(make("small", { textContent: ` ${words.tileMax} ${show(tile.tile_max)}` }));
+    if (tile && reached("max") && !ended) table.tBodies[0].rows[0].cells[1].append(make("small", { textContent: ` ${words.tile_max} ${show(tile.tile_max)}` }));
     chip.append(table);
     if (ended) chip.append(lit(make("output", { className: "result", textContent: `o = [${walk.result.map((x) => x.toFixed(6)).join(", ")}]` }), true));
 
@@ -197,16 +159,16 @@ export default function widget(element) {
     const crossed = ended ? walk.crossed : tile ? tile.crossed : walk.query;
     const done = Math.floor((at / last()) * walk.naive.length);
     const sofar = walk.naive.slice(0, done).reduce((sum, [, numbers]) => sum + numbers, 0);
-    flash.set(crossed, total, words.flash(crossed * BYTES, walk.crossed * BYTES));
+    flash.set(crossed, total, words.flash({ now: crossed * BYTES, all: walk.crossed * BYTES }));
     const doing = Math.max(done - 1, 0);
-    naive.set(sofar, total, `${words.naive(sofar * BYTES, total * BYTES)}${done ? ` · ${words.kernel(Math.floor(doing / 2) + 1)}${words.colon}${words.naiveAt[doing]}` : ""}`);
+    naive.set(sofar, total, `${words.naive({ now: sofar * BYTES, all: total * BYTES })}${done ? ` · ${words.kernel({ k: Math.floor(doing / 2) + 1 })}${words.colon}${naiveAt[doing]}` : ""}`);
     const S = scores.length;
     grid.style.gridTemplateColumns = `repeat(${S}, 1fr)`;
     grid.replaceChildren(...Array.from({ length: S * S }, (_, i) => make("i", { className: i < S ? (done >= 4 ? "row p" : done >= 2 ? "row s" : "row") : "" })));
-    aside.querySelector(".hint").textContent = `${words.grid(S)} ${words.note}`;
+    aside.querySelector(".hint").textContent = `${words.grid({ S })} ${words.note}`;
 
-    say.textContent = ended ? words.result(walk, walk.crossed * BYTES, total * BYTES) : tile
-      ? words[phase](tile, n + 1, walk.tiles.length, Array.from({ length: tile.stop - tile.start }, (_, i) => name(tile.start + i)).join(words.comma)) : words.init();
+    say.textContent = ended ? words.at_end({ flash: walk.crossed * BYTES, naive: total * BYTES }) : tile
+      ? says[phase](tile, n + 1, walk.tiles.length, Array.from({ length: tile.stop - tile.start }, (_, i) => name(tile.start + i)).join(words.comma)) : words.at_init;
   }
 
   async function compute() {
@@ -231,10 +193,10 @@ export default function widget(element) {
       if (!end.ok) throw new Error(err.trim().split("\n").at(-1) || end.error?.message);
       sets.own = JSON.parse(out);
       choose("own");
-      told.textContent = words.ran(version);
+      told.textContent = words.ran({ version });
       stage.focus();
     } catch (error) {
-      told.textContent = words.failed(error.message);
+      told.textContent = words.failed({ why: error.message });
     }
     go.disabled = false;
   }
@@ -260,9 +222,9 @@ function size(weight) {
 }
 
 function meter(name) {
-  const fill = make("i"), words = make("span");
-  const box = make("div", { className: `meter ${name}` }, words, make("div", { className: "track" }, fill));
-  return { box, set(now, scale, said) { words.textContent = said; fill.style.width = `${(100 * now) / scale}%`; } };
+  const fill = make("i"), text = make("span");
+  const box = make("div", { className: `meter ${name}` }, text, make("div", { className: "track" }, fill));
+  return { box, set(now, scale, said) { text.textContent = said; fill.style.width = `${(100 * now) / scale}%`; } };
 }
 
 function label(text, control) { return make("label", { textContent: `${text} ` }, control); }
