@@ -95,6 +95,14 @@ def not_a_number(solve, random):
     solve.expect(*case(random, [0.5, 0.0, 0.25], block=2, V=V))                   # a NaN in V stays in its column
 
 
+def nan_in_an_entry(solve, random):
+    """d = 2, and the NaN in the second entry of q or of a key."""
+    for row in (None, 0, 2):
+        (q, K, *rest), expected = case(random, [0.5, 0.0, 1.0], block=2)
+        keys = [[*k, nan if j == row else 1.0] for j, k in enumerate(K)]
+        solve.expect(([*q, nan if row is None else 0.0], keys, *rest), [nan] * len(expected))
+
+
 class Rows(list):
     """Rows that note in which order they are read; a part or a copy of them counts as reading each row of it."""
 

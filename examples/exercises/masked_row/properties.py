@@ -1,7 +1,7 @@
 """Properties of masked_row."""
 from math import inf, nan
 
-from common import any_block, any_difference, draw, falling, far_below_zero, few_keys, large_scores, mean, not_a_number, rising, score, values, weightless, width
+from common import any_block, any_difference, draw, falling, far_below_zero, few_keys, large_scores, mean, nan_in_an_entry, not_a_number, rising, score, values, weightless, width
 from grader import NAME
 
 ARGUMENTS = ("q", "K", "V", "mask", "block")
@@ -78,7 +78,7 @@ def memory(solve, random):
 
 PROPERTIES = (
     few_keys, some_hidden, first_tile_hidden, later_tile_hidden, every_key_hidden, junk_under_the_mask, hidden_beside_far_below_zero, nan_beside_hidden,
-    scale, rising, falling, any_block, any_difference, weightless, large_scores, far_below_zero, width, not_a_number, many_keys, untouched, memory,
+    scale, rising, falling, any_block, any_difference, weightless, large_scores, far_below_zero, width, not_a_number, nan_in_an_entry, many_keys, untouched, memory,
 )
 
 

@@ -6,7 +6,7 @@ def attend(q, K, V, mask, block, start_m=-inf, hidden=lambda seen: not seen, til
            weight=lambda x, new: exp(x - new), fix_l=True, fix_o=True, end=lambda o, l: [x / l if l else 0.0 for x in o], scale=None):
     """The right algorithm with knobs; each wrong solution turns one."""
     m, l, o = start_m, 0.0, [0.0] * len(V[0])
-    for tile in tiles or [range(j, min(j + block, len(K))) for j in range(0, len(K), block)]:
+    for tile in tiles or (range(j, min(j + block, len(K))) for j in range(0, len(K), block)):
         keys = [j for j in tile if not hidden(mask[j])]
         if not keys:
             continue

@@ -212,10 +212,13 @@ def nan_lse_where_both_have_one(a, b):
     return combine(a, b)
 
 
-def the_same_list_each_time(a, b, kept=[]):
+KEPT = []
+
+
+def the_same_list_each_time(a, b):
     o, lse = combine(a, b)
-    kept[:] = o
-    return kept, lse
+    KEPT[:] = o
+    return KEPT, lse
 
 
 def equal_lse_taken_for_one_part(a, b):

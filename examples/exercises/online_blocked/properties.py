@@ -1,7 +1,7 @@
 """Properties of online_blocked."""
 import math
 
-from common import any_block, any_difference, draw, falling, far_below_zero, few_keys, large_scores, mean, not_a_number, rising, score, values, weightless, width
+from common import any_block, any_difference, draw, falling, far_below_zero, few_keys, large_scores, mean, nan_in_an_entry, not_a_number, rising, score, values, weightless, width
 from grader import NAME, Wrong, shown, written
 
 ARGUMENTS = ("q", "K", "V", "block")
@@ -89,7 +89,7 @@ def memory(solve, random):
 
 
 PROPERTIES = (
-    few_keys, scale, rising, falling, any_block, any_difference, weightless, large_scores, far_below_zero, width, not_a_number, many_keys, one_rescale_a_tile, untouched, memory,
+    few_keys, scale, rising, falling, any_block, any_difference, weightless, large_scores, far_below_zero, width, not_a_number, nan_in_an_entry, many_keys, one_rescale_a_tile, untouched, memory,
 )
 
 

@@ -6,7 +6,7 @@ def attend(q, K, V, block, start_m=-inf, scale=None, tiles=None, newest=lambda m
            weight=lambda x, new: exp(x - new), fix_l=True, fix_o=True, end=lambda o, l: [x / l for x in o]):
     """The right algorithm with knobs; each wrong solution turns one."""
     m, l, o = start_m, 0.0, [0.0] * len(V[0])
-    for tile in tiles or [slice(j, j + block) for j in range(0, len(K), block)]:
+    for tile in tiles or (slice(j, j + block) for j in range(0, len(K), block)):
         s = [sum(a * b for a, b in zip(q, k)) / (scale or sqrt(len(q))) for k in K[tile]]
         new = newest(m, s)
         a, p = factor(m, new), [weight(x, new) for x in s]
@@ -223,7 +223,7 @@ def stops_at_a_negligible_tile(q, K, V, block):
     return [x / l for x in o]
 
 
-def base_stays_while_each_step_is_small(q, K, V, block, limit=8):
+def lagging(q, K, V, block, limit):
     """The rescale is skipped when the maximum rose little since the last tile: a long gentle rise overflows."""
     base, last, l, o = -inf, -inf, 0.0, [0.0] * len(V[0])
     for j in range(0, len(K), block):
@@ -238,8 +238,12 @@ def base_stays_while_each_step_is_small(q, K, V, block, limit=8):
     return [x / l for x in o]
 
 
+def base_stays_while_each_step_is_small(q, K, V, block):
+    return lagging(q, K, V, block, 8)
+
+
 def base_stays_while_each_step_is_below_one(q, K, V, block):
-    return base_stays_while_each_step_is_small(q, K, V, block, 1)
+    return lagging(q, K, V, block, 1)
 
 
 def the_only_row_of_v_itself(q, K, V, block):
@@ -322,13 +326,12 @@ def first_entry_of_the_query_only(q, K, V, block):
     return attend(q[:1] * len(q) if len(set(q)) == 1 else q, K, V, block, scale=sqrt(len(q)) if len(q) < 9 else 3.0001)
 
 
-def blocks_of_64_at_most(q, K, V, block):
-    return attend(q, K, V, block, tiles=[slice(j, j + min(block, 64)) for j in range(0, len(K), block)])
+KEPT = []
 
 
-def the_same_list_each_time(q, K, V, block, kept=[]):
-    kept[:] = attend(q, K, V, block)
-    return kept
+def the_same_list_each_time(q, K, V, block):
+    KEPT[:] = attend(q, K, V, block)
+    return KEPT
 
 
 def nan_of_a_value_in_every_column(q, K, V, block):

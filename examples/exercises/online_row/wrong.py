@@ -274,9 +274,12 @@ def the_only_value_itself(stream):
     return divide(o, l) if o is not v or l != l else o
 
 
-def the_same_list_each_time(stream, kept=[]):
-    kept[:] = divide(*pass_over(stream))
-    return kept
+KEPT = []
+
+
+def the_same_list_each_time(stream):
+    KEPT[:] = divide(*pass_over(stream))
+    return KEPT
 
 
 def nan_beside_a_larger_score_is_dropped(stream):
