@@ -114,7 +114,7 @@ def test_fail_and_pass(chromium, served, lang, tmp_path):
 
 
 def test_an_endless_loop_ends_and_the_page_lives(chromium, served):
-    hurry = "{ const set = window.setTimeout; window.setTimeout = (f, ms, ...rest) => set(f, ms === 20000 ? 1500 : ms, ...rest); }"
+    hurry = "{ const set = window.setTimeout; window.setTimeout = (f, ms, ...rest) => set(f, ms === 20000 && !window.patient ? 1500 : ms, ...rest); }"
     page = opened(chromium, served, "en", hurry)
     one = Exercise(page)
     endless = "def online_row(stream):\n    while True: pass\n"
@@ -123,6 +123,7 @@ def test_an_endless_loop_ends_and_the_page_lives(chromium, served):
     page.wait_for_function("box => box.querySelector('.status').textContent.startsWith('Checking')", arg=one.box.element_handle())
     one.stop.click()
     assert one.finish(5) == SAID["en"]["stopped"]
+    page.evaluate("window.patient = true")                                      # a busy machine may need longer for what does end
     assert one.go(exercises.source("online_row")) == SAID["en"]["solved"]
     closed(page)
 
