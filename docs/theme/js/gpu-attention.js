@@ -190,7 +190,7 @@ export class Attention {
     for (let n = from; n <= Math.min(4096, upto) && 12 * n * n <= Math.min(gpu.cap, 3 * gpu.limit) && (!best || (ms < 25 && gpu.left * 1000 > 8 * 8 * ms)); n *= 2) {
       hear("matmul");
       const [a, b, c, shape] = [await gpu.buffer("a", 4 * n * n), await gpu.buffer("b", 4 * n * n), await gpu.buffer("c", 4 * n * n), await gpu.uniform(packed(n, n, n, 0, [1]))];
-      const timed = await gpu.time([await gpu.job("matmul", this.kernels.matmul, [shape, a, b, c], [n / TILE, n / TILE, 1])]);
+      const timed = await gpu.time([await gpu.job("matmul", this.kernels.matmul, [shape, a, b, c], [Math.ceil(n / TILE), Math.ceil(n / TILE), 1])]);
       gpu.free(a, b, c, shape);
       ms = timed.ms;
       const now = row("matmul", { S: n, traffic_bytes: 12 * n * n, flop: 2 * n ** 3, ...timed, gbps: null, tflops: (2 * n ** 3) / ms / 1e9, kernel: "matmul.wgsl" });

@@ -80,9 +80,9 @@ export default function widget(element, words = spoken(element)) {
     const at = (impl, S) => state.rows.find((row) => row.impl === impl && row.S === S);
     const body = lengths.map((S) => make("tr", {}, make("th", { scope: "row", textContent: group(S) }), ...["naive", "flash"].flatMap((impl) => cells(at(impl, S)))));
     const head = make("thead", {}, make("tr", {}, ...["S", words.naiveBytes, words.naiveTime, words.flashBytes, words.flashTime].map((textContent) => make("th", { scope: "col", textContent }))));
-    const box = make("div", { className: "scroll", tabIndex: 0, ariaLabel: words.table }, make("table", {}, make("caption", { textContent: words.caption({ H, d }) }), head, make("tbody", {}, ...body)));
+    const box = make("div", { className: "scroll", tabIndex: 0, ariaLabel: words.table }, make("table", {}, head, make("tbody", {}, ...body)));
     box.setAttribute("role", "group");
-    table.replaceChildren(box);
+    table.replaceChildren(make("p", { className: "unit", textContent: words.caption({ H, d }) }), box);
   }
 
   function cells(row) {
