@@ -128,7 +128,7 @@ export class Attention {
       const refusable = Object.values(bytes).some((size) => size > gpu.device.limits.maxBufferSize);
       if (!refusable && total(bytes) + slack > gpu.cap && !(limit && gpu.held + limit <= gpu.cap)) throw new Failure("cap", String(total(bytes)));
       const guess = this.guess(impl, S);
-      if (!part && !limit && (guess > gpu.left * 1000 || guess > 15000)) throw new Failure("slow", String(Math.round(guess)));
+      if (!part && !limit && (guess > gpu.left * 1000 || guess > 9000)) throw new Failure("slow", String(Math.round(guess)));
       built = await this[impl](S, inputs, part ? { blocks: 1 } : {});
       row.buffers = Object.fromEntries(Object.entries({ ...inputs, ...built.buffers }).map(([name, buffer]) => [name, buffer.size]));
       row.bytes = total(row.buffers);
