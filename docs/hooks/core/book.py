@@ -93,7 +93,7 @@ def sources(top):
     hooks, theme = top / "docs" / "hooks", top / "docs" / "theme"
     paths = [*hooks.rglob("*.py"), *theme.rglob("*.html"), *theme.rglob("*.js"), *(theme / "drawings").glob("*.svg"), top / "tools" / "notebooks.py"]
     return {path.relative_to(top).as_posix(): path.read_text("utf-8") for path in sorted(paths)
-            if path != hooks / "core" / "words.py" and not path.name.startswith(("gpu", "wgsl"))}   # these two widgets bring their own: core/gpu_words.py
+            if path != hooks / "core" / "words.py"}
 
 
 def asking(top, known):

@@ -68,20 +68,14 @@ def measure(form, root, words, results, examples):
         raise PageError(f"widget.gpu has the forms whole and short, not '{form}'.")
     seconds, mib = (SECONDS, MIB) if form == "whole" else SHORT
     said = {"seconds": seconds, "memory": f"{mib} MiB", "heads": HEADS}
-    happens = words["happens" if form == "whole" else "happens_short"].format(**said)
-    data = {"widget": "gpu", "form": form, "root": root, "heads": HEADS, "seconds": seconds, "mib": mib, "from": 256, "id": identity(examples), "ask": words["ask"].format(**said)}
+    happens, ask = (words.gpu.happens if form == "whole" else words.gpu.happens_short).format(**said), words.gpu.ask.format(**said)
+    data = {"widget": "gpu", "form": form, "root": root, "heads": HEADS, "seconds": seconds, "mib": mib, "from": 256, "id": identity(examples)}
     written = "".join(f' data-{key}="{html.escape(str(value), quote=True)}"' for key, value in data.items())
-    known = data_of({"h200": points(results)} if form == "whole" else {}, words)
+    known = json.dumps({"h200": points(results)} if form == "whole" else {}, separators=(",", ":"), allow_nan=False)
     return (
-        f'<div class="widget widget-gpu"{written} data-search-exclude><p class="happens">{happens}</p><noscript><p class="hint">{words["scripts"]}</p></noscript>'
-        f'{known}</div>'
+        f'<div class="widget widget-gpu"{written} data-ask="{ask}" data-search-exclude><div class="bar start"><button type="button" class="primary">{ask}</button></div>'
+        f'<p class="happens">{happens}</p><noscript><p class="hint">{words.gpu.scripts}</p></noscript><script type="application/json">{known}</script></div>'
     )
-
-
-def data_of(known, words):
-    """What the script reads: in its element, so that it needs no further request."""
-    text = json.dumps({**known, "words": words}, separators=(",", ":"), allow_nan=False, ensure_ascii=False).replace("<", "\\u003c")
-    return f'<script type="application/json">{text}</script>'
 
 
 def editor(name, root, words, text):
@@ -89,6 +83,6 @@ def editor(name, root, words, text):
     link = f'<a href="{root}examples/webgpu/{name}.wgsl" download>{name}.wgsl</a>'
     return (
         f'<div class="widget widget-wgsl" data-widget="wgsl" data-root="{root}" data-file="{name}.wgsl" data-heads="{HEADS}" data-length="1024" data-search-exclude>'
-        f'<div class="editor"><textarea readonly spellcheck="false" autocapitalize="off" autocomplete="off" wrap="off" rows="16" aria-label="{words["source"].format(name=f"{name}.wgsl")}">{html.escape(text)}</textarea></div>'
-        f'<p class="files">{words["files"].format(link=link)}</p>{data_of({}, words)}</div>'
+        f'<div class="editor"><textarea readonly spellcheck="false" autocapitalize="off" autocomplete="off" wrap="off" rows="16" aria-label="{words.wgsl.source.format(name=f"{name}.wgsl")}">{html.escape(text)}</textarea></div>'
+        f'<p class="files">{words.wgsl.files.format(link=link)}</p></div>'
     )

@@ -13,7 +13,6 @@ from . import gpu as browsers
 from . import online_trace, tex
 from . import quiz as quizzes
 from .errors import PageError
-from .gpu_words import WORDS
 
 
 def render(name, options, numbers):
@@ -173,13 +172,13 @@ def quiz(options, numbers):
 
 def gpu(options, numbers):
     """Naive and flash attention on the reader's own GPU; js/site.js fetches the script when the reader presses the button that says what will happen."""
-    return browsers.measure(options["form"], numbers.place.root, WORDS[numbers.place.lang]["gpu"], numbers.book.results, numbers.book.examples)
+    return browsers.measure(options["form"], numbers.place.root, numbers.words, numbers.book.results, numbers.book.examples)
 
 
 def wgsl(options, numbers):
     """A kernel of examples/webgpu in an editor, graded on the reader's own GPU."""
     name = options["name"]
-    return browsers.editor(name, numbers.place.root, WORDS[numbers.place.lang]["wgsl"], example(f"webgpu/{name}.wgsl", numbers))
+    return browsers.editor(name, numbers.place.root, numbers.words, example(f"webgpu/{name}.wgsl", numbers))
 
 
 RENDERERS = {"gpu": (gpu, ["form"]), "wgsl": (wgsl, ["name"]), "run": (run, ["file"]), "stepper": (stepper, ["file"]), "exercise": (exercise, ["name"]), "progress": (progress, []), "calculator": (calculator, []), "quiz": (quiz, ["name"])}

@@ -87,9 +87,9 @@ export class Device {
     }
   }
 
-  async uniform(words) {
-    const made = await this.buffer("shape", Math.max(16, words.byteLength), GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST);
-    this.device.queue.writeBuffer(made, 0, words);
+  async uniform(numbers) {
+    const made = await this.buffer("shape", Math.max(16, numbers.byteLength), GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST);
+    this.device.queue.writeBuffer(made, 0, numbers);
     return made;
   }
 

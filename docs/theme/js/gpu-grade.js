@@ -40,7 +40,7 @@ function walk({ q, k, v, Bc }, keepO, keepL) {
   return o.map((x) => x / l);
 }
 
-/** [{name, passed, why, values}]: why names the mistake (words.grade in docs/words), values fill its sentence. Stops at the first that fails. */
+/** [{name, passed, why, values}]: why names the mistake and its sentence (wgsl: why: in docs/words), values fill it. Stops at the first that fails. */
 export async function grade(code, kernels, seconds = 20) {
   const gpu = await Device.open({ cap: CAP, seconds });
   const attention = new Attention(gpu, kernels, 1), found = [];

@@ -3,12 +3,12 @@ import { d, KERNELS, largestS, measure, predicted, total } from "./gpu-attention
 import { chart, plain } from "./gpu-chart.js";
 import { Device, Failure } from "./gpu-device.js";
 import { button, make } from "./run.js";
-import { dress, spoken } from "./wgsl.js";
+import { dress } from "./wgsl.js";
 
 const MIB = 2 ** 20, SIZES = [256, 768, 2048, 6144], TIMES = [10, 30, 60];
 let count = 0;
 
-export default function widget(element, words = spoken(element)) {
+export default function widget(element, words) {
   const { root, form, id: identity, heads } = element.dataset, H = Number(heads), whole = form === "whole";
   const { h200 } = JSON.parse(element.querySelector("script[type='application/json']").textContent);
   dress();

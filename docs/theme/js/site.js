@@ -159,9 +159,11 @@ document.addEventListener("DOMContentLoaded", () => {
 export const bring = (element) => import(new URL(`./${element.dataset.widget}.js`, import.meta.url)).then((module) => module.default(element, all[element.dataset.widget], document.documentElement.lang.slice(0, 2)));
 for (const element of document.querySelectorAll("[data-widget]")) {
   if (!element.dataset.ask) { bring(element); continue; }
-  const bar = Object.assign(document.createElement("div"), { className: "bar start" });
-  const button = Object.assign(document.createElement("button"), { type: "button", className: "primary", textContent: element.dataset.ask });
+  const there = element.querySelector(".bar.start");   // a button at a page's head is in the page: put in later, it would push the rest down
+  const bar = there ?? Object.assign(document.createElement("div"), { className: "bar start" });
+  const button = there?.firstElementChild ?? Object.assign(document.createElement("button"), { type: "button", className: "primary", textContent: element.dataset.ask });
   button.addEventListener("click", () => bring(element).then(() => { bar.remove(); element.querySelector("form:not([hidden]) input, .result:not([hidden])")?.focus(); }));
+  if (there) continue;
   bar.append(button);
   element.prepend(bar);
 }

@@ -9,13 +9,7 @@ export function dress() {
   if (![...document.styleSheets].some((sheet) => sheet.href === href) && !document.querySelector(`link[href="${href}"]`)) document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href }));
 }
 
-/** The words in the element's data; those with {slots} are functions. */
-export function spoken(element) {
-  const say = (text) => (typeof text !== "string" ? Object.fromEntries(Object.entries(text).map(([key, value]) => [key, say(value)])) : /\{\w+\}/.test(text) ? (values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]) : text);
-  return say(JSON.parse(element.querySelector("script[type='application/json']").textContent).words);
-}
-
-export default function widget(element, words = spoken(element)) {
+export default function widget(element, words) {
   const { file, root } = element.dataset;
   const area = element.querySelector("textarea"), tested = area.defaultValue, key = `file:webgpu/${file}`;
   const check = button(words.check, "primary"), reset = button(words.reset), status = make("span", { className: "status", textContent: words.promise });
