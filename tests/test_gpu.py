@@ -152,7 +152,6 @@ def test_bytes_are_as_predicted_values_are_right_and_naive_is_refused_where_the_
     timed = [row for row in result["rows"] if row["status"] == "ok"]
     for row in timed:
         assert row["timer"] in ("timestamps", "clock") and row["samples"] >= 2 and row["min_ms"] <= row["ms"] <= row["max_ms"]
-        assert row["ms"] * row["repeats"] >= 5, "a sample fills the browser's coarse clock"
     assert {row["impl"] for row in result["rows"] if row["part"] == "ceiling"} == {"copy", "matmul"}
     # What the page says of it.
     told = one.widget.inner_text()
@@ -177,10 +176,8 @@ def test_bytes_are_as_predicted_values_are_right_and_naive_is_refused_where_the_
 def test_the_short_form_refuses_too_and_frees_its_device(view, chromium_with_gpu):
     one = view(chromium_with_gpu, "en/lesson/", scripts=["window.made = []; { const real = GPUAdapter.prototype.requestDevice; GPUAdapter.prototype.requestDevice = async function (...a) { const made = await real.apply(this, a); window.made.push(0); made.lost.then(() => { window.made[window.made.length - 1] = 1 }); return made } }"]).press()
     assert one.widget.locator(".status-refused").count() == 1 and one.widget.locator("figure").count() == 0
-    one.widget.locator(".result button.primary").click()
-    one.ended()
     one.page.wait_for_timeout(100)
-    assert one.page.evaluate("made") == [1, 1], "each run has one device, and gives it back"
+    assert one.page.evaluate("made") == [1], "a run has one device, and gives it back"
 
 
 def test_a_limit_on_bindings_alone_is_predicted_too(view, chromium_with_gpu):
@@ -336,6 +333,17 @@ def test_wrong_numbers_memory_that_runs_out_and_a_cap_are_rows_that_say_so(view,
     assert {name: row[0] for name, row in found.items()} == {"right": "ok", "wrong": "wrong", "oom": "oom", "cap": "cap", "slow": "slow"}
     assert found["wrong"][1] == pytest.approx(1e-3, rel=0.2) and found["right"][1] < 1e-5
     assert all(row[2] <= 512 for row in found.values()), "what a row made, it frees"
+
+
+def test_a_sample_is_long_enough_for_a_coarse_clock_also_when_the_gpu_warms_up(view, chromium_with_gpu):
+    found = engine(view(chromium_with_gpu), """async (D) => {
+        const gpu = await D.Device.open({ cap: 2 ** 20, seconds: 5 }), speed = [30, 12, 12, ...Array(40).fill(0.4)];
+        gpu.run = async (jobs, repeats = 1) => speed.shift() * repeats;
+        const timed = await gpu.time([]);
+        gpu.close();
+        return timed;
+    }""")
+    assert found["samples"] == 5 and found["min_ms"] * found["repeats"] >= 10 and found["ms"] == pytest.approx(0.4)
 
 
 def test_timestamps_that_say_nothing_give_way_to_the_clock(view, chromium_with_gpu):

@@ -159,14 +159,18 @@ export class Device {
 
   /** {ms, min_ms, max_ms, samples, repeats, timer}: the median of samples of at least `least` ms each, because a browser's clocks are coarse. */
   async time(jobs, { least = 10, most = 5 } = {}) {
-    let total = await this.run(jobs), repeats = 1;   // the first run also loads the kernels
-    for (let tries = 0; tries < 8 && (tries === 0 || total < least); tries++) {
-      if (total < least) repeats = Math.min(4096, Math.ceil(repeats * Math.min(16, (1.3 * least) / Math.max(total, 0.05))));
-      total = await this.run(jobs, repeats);
+    await this.run(jobs);   // the first run also loads the kernels
+    let found = [], repeats = 1, wanted = most;
+    for (let tries = 0; found.length < wanted;) {
+      const total = await this.run(jobs, repeats);
+      if (total < least && tries++ < 8) {   // too short, perhaps only now that the GPU has warmed up: more of them, from the start
+        repeats = Math.min(4096, Math.ceil(repeats * Math.min(16, (1.3 * least) / Math.max(total, 0.05))));
+        found = [];
+        continue;
+      }
+      found.push(total);
+      wanted = Math.min(wanted, total > 400 ? 2 : total > 100 ? 3 : most);
     }
-    const found = [total];
-    const wanted = total > 400 ? 2 : total > 100 ? 3 : most;
-    while (found.length < wanted) found.push(await this.run(jobs, repeats));
     const each = found.map((ms) => ms / repeats).sort((a, b) => a - b);
     const middle = each.length / 2;
     return {
