@@ -427,7 +427,7 @@ MUTATIONS = [
     M("gpu-passes-the-announced-memory", "docs/theme/js/gpu-attention.js", "> cap ? largestS(maxBufferSize, H) + 1 : S", "> cap ? S : S", "tests/test_gpu.py::test_a_limit_on_bindings_alone_is_predicted_too"),
     M("gpu-takes-the-default-limits", "docs/theme/js/gpu-device.js", "wanted.map((name)", "[].map((name)", "tests/test_gpu.py::test_bytes_are_as_predicted_values_are_right_and_naive_is_refused_where_the_formula_says[en-False]"),
     M("gpu-hides-wrong-numbers", "docs/theme/js/gpu-attention.js", "if (!(row.rel_err <= TOLERANCE)) row.status", "if (row.rel_err > 1) row.status", "tests/test_gpu.py::test_wrong_numbers_memory_that_runs_out_and_a_cap_are_rows_that_say_so"),
-    M("gpu-runs-before-the-button", "docs/hooks/core/gpu.py", '"ask": words', '"asks": words', "tests/test_gpu.py::test_nothing_runs_and_nothing_is_fetched_before_the_button_which_says_what_will_happen[en/gpu/]"),
+    M("gpu-runs-before-the-button", "docs/hooks/core/gpu.py", 'data-ask="{ask}"', 'data-asks="{ask}"', "tests/test_gpu.py::test_nothing_runs_and_nothing_is_fetched_before_the_button_which_says_what_will_happen[en/gpu/]"),
     M("gpu-goes-on-out-of-sight", "docs/theme/js/gpu-device.js", "if (document.hidden)", "if (false)", "tests/test_gpu.py::test_a_hidden_page_a_stop_and_a_lost_device_end_the_run_and_keep_what_was_measured"),
     M("gpu-keeps-its-device", "docs/theme/js/gpu-device.js", "    this.device.destroy();\n", "", "tests/test_gpu.py::test_the_short_form_refuses_too_and_frees_its_device"),
     M("gpu-grader-runs-no-threads", "docs/theme/js/gpu-grade.js", "MANY = 256;", "MANY = 1;", "tests/test_gpu.py::test_wrong_kernels_are_refused_and_what_is_wrong_is_named"),
