@@ -578,6 +578,7 @@ def values(rows):
         "copy_after_gbps": ceiling("copy", "after", "gbps"), "matmul_after_tflops": ceiling("matmul", "after", "tflops"),
         "sample_seconds": SECONDS,
     }
+    found |= account(rows)
     for impl in SIDES:
         found[f"{impl}_best_tflops"], found[f"{impl}_best_of_roof_pct"] = best(impl, "tflops"), best(impl, "of_roof_pct")
     for impl, clock, causal in itertools.product(BACKENDS, ("", "alone_"), (False, True)):
@@ -585,6 +586,23 @@ def values(rows):
         wins, losses = races(rows, impl, f"{clock}ms", causal)
         found[name % "wins_from"], found[name % "loses_at"] = wins, losses
     return found
+
+
+def account(rows, S=4096, heads=28):
+    """What the speed-up over naive at one length is made of: naive if each of its kernels ran at the copy's rate, and what launches add.
+
+    Three round trips of the squares are the program measured; two would be left without a kernel for the division.
+    """
+    at = {row["impl"]: row for row in rows if row["part"] == "grid" and (row["S"], row["kv_heads"], row["causal"], row["status"]) == (S, heads, False, "ok")}
+    copy = next((row["gbps"] for row in rows if (row["part"], row["impl"], row.get("when")) == ("ceiling", "copy", "before")), None)
+    if copy is None or any(impl not in at for impl in ("naive", "flash", "cudnn")):
+        return {}
+    three = at["naive"]["floor_ms"]
+    two = three - 2 * BYTES[at["naive"]["dtype"]] * heads * S * S / copy / 1e6
+    found = {"perfect_two_ms": two, "naive_over_perfect_three": at["naive"]["ms"] / three}
+    for impl in ("flash", "cudnn"):
+        found[f"perfect_three_over_{impl}"], found[f"perfect_two_over_{impl}"] = three / at[impl]["ms"], two / at[impl]["ms"]
+    return found | {f"{impl}_launch_ms": at[impl]["alone_ms"] - at[impl]["ms"] for impl in at}
 
 
 def races(rows, impl, column, causal):

@@ -33,7 +33,7 @@ QUOTES = [  # (what is quoted, its source, the place in it)
     (r"(?<![\d.])35 %", FA3, ABSTRACT),
     (r"3\.9 T\b", FA3, r"§3\.1"),
     (r"\b661\b|\b582\b|\b570\b(?! %)", FA3, r"Table 2"),
-    (r"2\.4e-2|9\.1e-3|1\.9e-4|3\.2e-4", FA3, r"Table 3"),
+    (r"2\.4e-2|9\.1e-3|9\.3e-3|1\.9e-4|3\.2e-4", FA3, r"Table 3"),
     (marked("fa3-sign"), FA3, r"Algorithm 1\b"),                 # the sign slip again: seen in the arXiv version's text; FlashAttention-4's is right
     (r"\b740\b|\b840\b|1\.2 PFLOP|1\.3 PFLOP|" + marked("fa3-share") + r"|(?<![\d.])85 %", FA3, ABSTRACT),
     (r"8192 FLOP", FA4, r"Feeds and Speeds"),
@@ -61,7 +61,7 @@ PLAIN = {  # page: figures that are neither measured nor computed nor quoted, an
     },
     "interview": {"70 GiB": "vLLM's rule, in the evidence"},
     "lesson": {
-        "4 GB": "what the lab asks for", "0.60": "an example of a price", "2 MiB": "a step of PyTorch's allocator", "1e-15": "a bound in a test", "1e-12": "a bound in a test",
+        "4 GB": "what the lab asks for", "0.60": "an example of a price", "0.05": "the same", "1.80": "the same", "0.15": "the same", "2 MiB": "a step of PyTorch's allocator", "1e-15": "a bound in a test", "1e-12": "a bound in a test",
         "70 GiB": "vLLM's rule, in the evidence", "8192 bytes": "a product written out", "8192 字节": "the same",
     },
     "measured": {
@@ -87,7 +87,7 @@ def blocks(lang, name):
         elif not re.match(r"#|\{\{|\s*--8<", line):
             line = re.sub(r'<span data-quote="([\w-]+)">(.*?)</span>', r"⟦\1: \2⟧", line)
             plain = re.sub(r"`[^`]*`|\$[^$\n]*\$|\{\{.*?\}\}|\]\([^)]*\)|<[^>]*>|\*", " ", re.sub(r"[\u00a0\u202f]", " ", line))
-            yield heading, re.sub(r" +", " ", plain)
+            yield heading, re.sub(r" +", " ", re.sub(r"(?<=\d)%", " %", plain))
 
 
 def uncited(found):
