@@ -54,14 +54,14 @@ PLAIN = {  # page: figures that are neither measured nor computed nor quoted, an
     "backward": {"2 倍": "four products over two, in English words"},
     "calculator": {"7 FLOP": "the heading of the page on decode that is linked"},
     "decisions": {"2.6": "a version of PyTorch", "200 %": "a zoom of the browser"},
-    "decode": {"40 times": "a question's choice", "2 倍": "the same", "7 倍": "the same", "40 倍": "the same", "80 %": "PyTorch's rule, in kv_splits of the lab", "100 %": "of a copy", "20 %": "an example of a bad report"},
+    "decode": {"100 KiB": "shared memory of a multiprocessor, CUDA's table of compute capabilities", "40 times": "a question's choice", "2 倍": "the same", "7 倍": "the same", "40 倍": "the same", "80 %": "PyTorch's rule, in kv_splits of the lab", "100 %": "of a copy", "20 %": "an example of a bad report"},
     "glossary": {"900 GB/s": "data sheet of the H200, both directions", "1 MiB": "a definition", "1 MB": "a definition", "1 GiB": "a definition", "1 GB": "a definition"},
     "gpu": {
         "10 ms": "the least length of a sample, test_gpu", "1e-4": "TOLERANCE of gpu-attention.js", "128 MiB": "the least that WebGPU's specification grants a storage binding", "2 GiB": "an example of a limit, test_gpu",
     },
     "interview": {"70 GiB": "vLLM's rule, in the evidence"},
     "lesson": {
-        "4 GB": "what the lab asks for", "0.60": "an example of a price", "0.05": "the same", "1.80": "the same", "0.15": "the same", "2 MiB": "a step of PyTorch's allocator", "1e-15": "a bound in a test", "1e-12": "a bound in a test",
+        "4 GB": "what the lab asks for", "100 KiB": "as in decode", "0.60": "an example of a price", "0.05": "the same", "1.80": "the same", "0.15": "the same", "2 MiB": "a step of PyTorch's allocator", "1e-15": "a bound in a test", "1e-12": "a bound in a test",
         "70 GiB": "vLLM's rule, in the evidence", "8192 bytes": "a product written out", "8192 字节": "the same",
     },
     "measured": {

@@ -174,8 +174,8 @@ ART = [
 ]
 EXEMPT = {  # why: words
     "a reader who knows Python and PyTorch knows them": """autograd; batch; boolean; bug; CPU; CUDA; default; docstring; dropout; dtype; except; exp; exp2; float32; forward; GPU; issue; JSON; ln; log;
-        logits; loss; None; profile; Python; PyTorch; README; return; self; shell; softmax; token; torch; traceback; True; wheel; mod; socket; stream; Transformer; out of memory""",
-    "makers, cards, systems, programs": """Ada; AMD; Blackwell; GDDR6X; GPT; HBM3e; Hopper; Linux; Llama; NVIDIA; nvidia-smi; PCIe; InfiniBand; NDR; Megatron-LM; DeepSpeed-Ulysses; Striped; ROCm; RTX; vLLM; Windows; WSL; flash-attn; flash-attention; GitHub""",
+        logits; loss; IO; None; profile; Python; PyTorch; README; return; self; shell; softmax; token; torch; traceback; True; wheel; mod; socket; stream; Transformer; out of memory""",
+    "makers, cards, systems, programs": """Ada; AMD; Blackwell; GDDR6X; GPT; HBM3e; Hopper; Linux; Llama; NVIDIA; nvidia-smi; PCIe; InfiniBand; NDR; Megatron-LM; DeepSpeed-Ulysses; Striped; ROCm; RTX; vLLM; Windows; WSL; AutoDL; JupyterLab; flash-attn; flash-attention; GitHub""",
     "what this site is built with": "root; py; pull; request; pull request; JavaScript; Jupyter; notebook; Colab",
     "papers, people and their words": """Algorithm; arXiv; ACM; Communications; Dao; Dong; Fig; Gimelshein; Kwon; Milakov; NeurIPS; Abbeel; Liu; Zaharia; Patterson; Rabe; Saha; Shah; Staats;
         Waterman; Williams; Ye; Frobenius; Feeds; Speeds; RMSE""",

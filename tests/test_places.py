@@ -84,7 +84,8 @@ def test_a_pitfall_and_its_output_stand_under_its_heading(lang):
         assert len(found) >= 24 and all(heading == name.replace("_", "-") for heading, name in found), f"{wanted}: {[pair for pair in found if pair[0] != pair[1].replace('_', '-')]}"
 
 
-WIDGETS = {"calculator": ("calculator.md", "calculator"), "progress": ("exercises.md", "ways"), "stepper[file=online_softmax.py]": ("lesson.md", "online-softmax"), "run[file=online_softmax.py]": ("lesson.md", "online-softmax-py"), "quiz[name=lesson]": ("lesson.md", "quiz")}
+WIDGETS = {"calculator": ("calculator.md", "calculator"), "progress": ("exercises.md", "ways"), "stepper[file=online_softmax.py]": ("lesson.md", "online-softmax"), "run[file=online_softmax.py]": ("lesson.md", "online-softmax-py"), "quiz[name=lesson]": ("lesson.md", "quiz"),
+           "gpu[form=short]": ("lesson.md", "lab-browser"), "gpu[form=whole]": ("gpu.md", "your-gpu"), "wgsl[name=flash]": ("gpu.md", "change")}
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

@@ -134,12 +134,12 @@ def select(selected, unsupported, at=None):
     return evaluated(CUDA, "CudaPlatformBase.get_attn_backend_cls", question, at)
 
 
-def fa_version(cards, head_size=128, alibi=None, forced=None):
+def fa_version(cards, head_size=128, alibi=None, forced=None, invariant=False):
     """The version that `FlashAttentionImpl.__init__` asks for and `get_flash_attn_version` gives, all kernels being built."""
     def question(tree):
         found = {}
         for card in cards:
-            given = dict(current_platform=platform(CARDS[card]), logger=Log(), envs=Anything())
+            given = dict(current_platform=platform(CARDS[card]), logger=Log(), envs=Anything(VLLM_BATCH_INVARIANT=invariant) if invariant else Anything())
             kernels = load(
                 tree, INTERFACE, ["_is_fa2_supported", "_is_fa3_supported", "_is_fa4_supported", "is_fa_version_supported", "fa_version_unsupported_reason"],
                 **given, FA2_AVAILABLE=True, FA3_AVAILABLE=True, FA4_AVAILABLE=True)
@@ -372,6 +372,11 @@ STATEMENTS = [
             "10.0 上 head size 192 在这个后端用版本 2；版本 4 要求 q、k 为 192 且 v 为 128。",
             [{"10.0": 2}, ["head_size == 192 and head_size_v == 128"]],
             every(fa_version(["10.0"], head_size=192), code(FA_UTILS, "get_flash_attn_version", "head_size == 192 and head_size_v == 128")))),
+    Statement(
+        "fa-batch-invariant", "version",
+        "`VLLM_BATCH_INVARIANT=1` takes 10.0 from version 4 to 2, at any head size.",
+        "`VLLM_BATCH_INVARIANT=1` 会让 10.0 从版本 4 换到 2，与 head size 无关。",
+        every(fa_version(["10.0"], invariant=True), fa_version(["10.0"], head_size=64, invariant=True)), [{"10.0": 2}, {"10.0": 2}]),
     Statement(
         "fa-override", "version",
         "`--attention-config.flash_attn_version` takes 2, 3 or 4.",
@@ -653,6 +658,11 @@ STATEMENTS = [
         "`--max-num-batched-tokens` sets it.",
         "可用 `--max-num-batched-tokens` 设置。",
         flags(ARGS, "EngineArgs.add_cli_args", "--max-num-batched-tokens"), ["--max-num-batched-tokens"]),
+    Statement(
+        "budget-throughput", "prefill",
+        "`--performance-mode throughput` doubles the default.",
+        "`--performance-mode throughput` 会把默认值加倍。",
+        code(ARGS, "EngineArgs", "self.performance_mode == 'throughput'", "self.max_num_batched_tokens *= 2")),
     Statement(
         "budget-name", "prefill",
         "That number is `max_num_batched_tokens`; the scheduler starts each step with it.",
