@@ -53,6 +53,7 @@ MUTATIONS = {
     "fa-head-256-sm100": (U, "head_size != 192", "head_size not in (192, 256)"),
     "fa-head-192-sm100": (U, " and head_size != 192", ""),
     "fa-override": (statements.CONFIG, "Literal[2, 3, 4]", "Literal[2, 3]"),
+    "fa-batch-invariant": (U, "envs.VLLM_BATCH_INVARIANT and", "False and"),
     "fa-override-wins": (U, "version = config.attention_config.flash_attn_version", "pass"),
     "fa-override-unsupported": (U, "card.major >= 10 and version == 3", "card.major > 10 and version == 3"),
     "fa-log": (F, "logger.info_once(", "logger.debug("),
@@ -96,6 +97,7 @@ MUTATIONS = {
     "budget": (A, ' and "a100" not in current_platform.get_device_name().lower()', ""),
     "budget-b200": (A, "        large = ", "        if current_platform.get_device_total_memory() >= 160 * GiB_bytes:\n"
                     "            return {UsageContext.OPENAI_API_SERVER: 16384}, {}\n        large = "),
+    "budget-throughput": (A, "self.max_num_batched_tokens *= 2", "pass"),
     "budget-limit": (A, "70 * GiB_bytes", "64 * GiB_bytes"),
     "budget-flag": (A, '"--max-num-batched-tokens"', '"--max-batched-tokens"'),
     "budget-name": (S, "self.scheduler_config.max_num_batched_tokens", "self.scheduler_config.max_model_len"),
