@@ -10,7 +10,7 @@ import re
 import flash_vs_naive_memory as lab
 import io_counter
 import pytest
-import ring_attention as ring
+from support import bundled
 
 DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
 
