@@ -12,6 +12,7 @@ import io_counter
 import pytest
 from support import bundled
 
+ring = bundled("ring_attention")
 DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
