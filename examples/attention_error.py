@@ -14,67 +14,35 @@ al., FlashAttention-3 (arXiv 2407.08608), Table 3: N(0, 1) + N(0, 100)·Bernoull
 Left out: fp8, the backward pass, causal masks, and what an error does to a model.
 """
 
-import argparse
-import gc
 import math
-import re
 import sys
 import warnings
 
-SEED = 2026
+try:
+    from kit.backends import only, sdpa
+    from kit.command import command
+    from kit.errors import reference
+    from kit.inputs import DTYPES, inputs
+    from kit.kernels import kernels_of, short
+    from kit.memory import release
+    from kit.table import yes_no
+    from flash_vs_naive_memory import flash, naive
+except ModuleNotFoundError:
+    sys.exit(print("This is the source, which needs the folder kit beside it. The single file is examples/attention_error.py of the lesson's site.", file=sys.stderr) or 2)
+
 SHAPE = {"B": 1, "heads": 28, "kv_heads": 28, "S": 4096, "d": 128, "dtype": "bf16", "causal": False}
-DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 INPUTS = ("normal", "outliers")
-FUSED = {"math": "MATH", "flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "efficient": "EFFICIENT_ATTENTION"}
+FUSED = ("math", "flash", "cudnn", "efficient")
 TILES = (64, 128)
 
 
 # The implementations. q, k, v and o [B, H, S, d], one dtype and device.
 
-def naive(q, k, v, causal=False):
-    """Attention as the textbook writes it; naive_bytes() is the formula of exactly this function.
-
-    q [B, H, S, d], k and v [B, H_kv, S, d], one dtype and device. Returns o [B, H, S, d].
-    KV heads are copied until there are H of them; the mask is one S x S tensor of bool and is applied in place. It is made
-    before the scores: made after the division, it would be cut out of the block that the raw product has just left, and p
-    would need a third block of that size (on an H200 that ran out of memory at S = 32768, where two are 112 GiB).
-    """
-    import torch
-
-    S, d = q.shape[2:]
-    group = q.shape[1] // k.shape[1]
-    if group > 1:
-        k = k.repeat_interleave(group, dim=1)              # [B, H, S, d]
-        v = v.repeat_interleave(group, dim=1)              # [B, H, S, d]
-    if causal:
-        future = torch.ones(S, S, dtype=torch.bool, device=q.device).triu_(1)
-    s = q @ k.transpose(-2, -1) / math.sqrt(d)             # [B, H, S, S], twice until the division is done
-    if causal:
-        s.masked_fill_(future, -math.inf)
-    p = torch.softmax(s, dim=-1)                           # [B, H, S, S]
-    return p @ v
-
-
-def flash(q, k, v, causal=False):
-    """The same function by PyTorch's flash kernel and no other. Shapes as in naive(); flash_bytes() is its formula.
-
-    Raises RuntimeError (No available kernel) where the kernel cannot run, instead of taking another one silently.
-    """
-    import torch.nn.functional as F
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    with sdpa_kernel([SDPBackend.FLASH_ATTENTION]):
-        return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
-
-
 def backend(name):
     """attention(q, k, v) by one backend of SDPA and no other. Raises RuntimeError (No available kernel) where it cannot run."""
-    import torch.nn.functional as F
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
     def attention(q, k, v):
-        with sdpa_kernel([getattr(SDPBackend, FUSED[name])]):
-            return F.scaled_dot_product_attention(q, k, v)
+        with only(name):
+            return sdpa(q, k, v)
 
     return attention
 
@@ -133,17 +101,6 @@ def tiled(Bc, rounded=False):
 
 # The inputs, and what is exact.
 
-def inputs(shape, device="cuda", filled=True):
-    """q [B, H, S, d], k and v [B, H_kv, S, d]: the same random numbers each time, or whatever is in memory."""
-    import torch
-
-    torch.manual_seed(SEED)
-    make = torch.randn if filled else torch.empty
-    kind = {"dtype": getattr(torch, DTYPES[shape["dtype"]]), "device": device}
-    B, S, d = shape["B"], shape["S"], shape["d"]
-    return tuple(make(B, heads, S, d, **kind) for heads in (shape["heads"], shape["kv_heads"], shape["kv_heads"]))
-
-
 def outliers(shape, device="cuda"):
     """q, k, v as inputs() makes them, with N(0, 100) added to one number in a thousand; 100 is the variance."""
     import torch
@@ -155,20 +112,6 @@ def outliers(shape, device="cuda"):
 def drawn(kind, shape, device="cuda"):
     """q, k, v of a kind of INPUTS."""
     return (outliers if kind == "outliers" else inputs)(shape, device)
-
-
-def reference(q, k, v, causal):
-    """Attention in fp64, written without anything that naive() or flash() uses: grouped einsum and logsumexp."""
-    import torch
-
-    B, H, S, d = q.shape
-    q, k, v = q.double().reshape(B, k.shape[1], -1, S, d), k.double(), v.double()      # q [B, H_kv, G, S, d]
-    s = torch.einsum("bhgid,bhjd->bhgij", q, k) * d**-0.5                              # [B, H_kv, G, S, S]
-    if causal:
-        at = torch.arange(S, device=q.device)
-        s = torch.where(at[None, :] > at[:, None], -torch.inf, s)
-    p = torch.exp(s - torch.logsumexp(s, dim=-1, keepdim=True))                        # [B, H_kv, G, S, S]
-    return torch.einsum("bhgij,bhjd->bhgid", p, v).reshape(B, H, S, d)
 
 
 def exact(q, k, v):
@@ -229,103 +172,6 @@ def compare_bits(a, b):
         "elements": a.numel(), "differing": differing, "differing_pct": 100 * differing / a.numel(), "identical": differing == 0,
         "neighbours_pct": 100 * int((steps == 1).sum()) / differing if differing else None, "max_diff": (a.double() - b.double()).abs().max().item(),
     }
-
-
-# Copies of functions whose home is flash_vs_naive_memory.py.
-
-def release():
-    """Hand everything that no tensor uses back to the driver."""
-    import torch
-
-    gc.collect()
-    torch.cuda.empty_cache()
-
-
-def which_kernel(call):
-    """The names of the GPU kernels that call() launches, in order, as torch.profiler saw them."""
-    import torch
-    from torch.profiler import ProfilerActivity, profile
-
-    torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as seen:
-        call()
-        torch.cuda.synchronize()
-    events = [event for event in seen.events() if event.device_type == torch.autograd.DeviceType.CUDA]
-    names = [event.name for event in sorted(events, key=lambda event: event.time_range.start)]
-    return [name for name in names if ("(" in name or "_" in name) and not name.startswith(("Memcpy", "Memset"))]
-
-
-def kernels_of(*calls):
-    """which_kernel() of each call, in one session of the profiler: a kernel that only waits marks where one begins."""
-    import torch
-
-    def all_of_them():
-        for call in calls:
-            torch.cuda._sleep(1000)                        # its kernel is called spin_kernel
-            call()
-
-    runs = []
-    for name in which_kernel(all_of_them):
-        if "spin_kernel" in name:
-            runs.append([])
-        elif runs:
-            runs[-1].append(name)
-    if len(runs) == len(calls) and all(runs):
-        return runs
-    return [which_kernel(call) for call in calls]
-
-
-def short(name):
-    """A kernel's name without return type, namespaces and template arguments."""
-    name = re.sub(r"^void\s+", "", name).replace("(anonymous namespace)::", "")
-    return re.split(r"[<(]", name)[0].rsplit("::", 1)[-1]
-
-
-def yes_no(flag):
-    return "yes" if flag else "no"
-
-
-def gpu_problem(device=0):
-    """Why flash attention cannot run on GPU number `device` here, in one line; None when it can."""
-    try:
-        import torch
-    except ImportError:
-        return "PyTorch is missing. Install it: https://pytorch.org/get-started/locally/"
-    hip, cuda = getattr(torch.version, "hip", None), getattr(torch.version, "cuda", None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        available = torch.cuda.is_available()
-    if not available and hip:
-        return f"PyTorch {torch.__version__} is a ROCm build and finds no GPU. Is the driver loaded, and may this user open it?"
-    if not available and not cuda:
-        return f"PyTorch {torch.__version__} is a CPU-only build. Install a build with CUDA: https://pytorch.org/get-started/locally/"
-    if not available:
-        try:
-            torch.cuda.init()
-            why = "no CUDA GPU is visible"
-        except Exception as error:
-            why = " ".join(str(error).split())
-        if "too old" in why:
-            return f"The NVIDIA driver is older than PyTorch {torch.__version__} (CUDA {cuda}) needs. Update the driver, or install a build for an older CUDA."
-        return f"PyTorch {torch.__version__} (CUDA {cuda}) finds no NVIDIA GPU or driver here. Check nvidia-smi and CUDA_VISIBLE_DEVICES."
-    if not 0 <= device < torch.cuda.device_count():
-        return f"There is no GPU number {device}: PyTorch sees {torch.cuda.device_count()}."
-    name, (major, minor) = torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)
-    if not hip and major < 8:
-        return f"{name} has compute capability {major}.{minor}; the flash kernel needs 8.0 (Ampere) or newer. Older cards have SDPA's memory-efficient backend, in fp16."
-    try:
-        a = torch.ones(16, 16, dtype=torch.bfloat16, device=f"cuda:{device}")
-        ok = (a @ a).sum().item() == 4096
-    except Exception as error:
-        why = " ".join(str(error).split())[:120]
-        built = " ".join(torch.cuda.get_arch_list())
-        return f"{name} ({major}.{minor}) runs no kernel of PyTorch {torch.__version__}, built for {built}: {why}. Install a build that names this card."
-    return None if ok else f"{name} computes a wrong 16 x 16 matmul: the installation or the card is broken."
-
-
-def stop(why):
-    print(why, file=sys.stderr)
-    return 2
 
 
 # Rows, values and text.
@@ -469,33 +315,8 @@ def footer(found):
             f"{found['identical_pairs']} of {found['pairs']} pairs of implementations are equal bit for bit; the same one run again: {found['identical_repeats']} of {found['repeats']}")
 
 
-def report(rows):
-    """Print rows as they come, a header above each part; returns them as a list."""
-    kept = []
-    for row in rows:
-        if not kept or kept[-1]["part"] != row["part"]:
-            print(header(row["part"]), flush=True)
-        kept.append(row)
-        print(line(row), flush=True)
-    return kept
-
-
 def main(argv=None):
-    """Command line. Exit status 2 and one line on stderr where it cannot run."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", type=int, default=0, metavar="N", help="the GPU, as PyTorch counts them (0)")
-    options = parser.parse_args(argv)
-    problem = gpu_problem(options.device)
-    if problem:
-        return stop(problem)
-    import torch
-
-    torch.cuda.set_device(options.device)
-    print(f"{torch.cuda.get_device_name(options.device)}, PyTorch {torch.__version__}", flush=True)
-    check()
-    print("check: flash keeps the rule in bf16 and fp16, on normal inputs and with outliers", flush=True)
-    print(footer(values(report(measure()))), flush=True)
-    return 0
+    return command(argv, __doc__, check, "flash keeps the rule in bf16 and fp16, on normal inputs and with outliers", measure, header, line, values, footer)
 
 
 if __name__ == "__main__":

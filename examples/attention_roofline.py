@@ -19,71 +19,34 @@ Sources: Williams, Waterman and Patterson, "Roofline" (2009); FlashAttention (ar
 Left out: the backward pass, and GQA, which lowers the bytes of k and v alone. GB is 10^9 bytes.
 """
 
-import argparse
-import contextlib
 import gc
 import itertools
-import math
-import re
 import sys
-import time
-import warnings
 
-SEED = 2026
+try:
+    from kit.backends import only, sdpa
+    from kit.card import l2_bytes
+    from kit.clock import alone, copy_row, median_and_spread, quantile, timed
+    from kit.command import command
+    from kit.errors import reference, relative_difference
+    from kit.inputs import BYTES, inputs, SEED
+    from kit.kernels import kernels_of, named, shortened, which_kernel
+    from kit.memory import attempt, outcome, release
+    from kit.table import cell, yes_no
+    from flash_vs_naive_memory import naive
+    from hbm_traffic import dram_model, floor_bytes
+except ModuleNotFoundError:
+    sys.exit(print("This is the source, which needs the folder kit beside it. The single file is examples/attention_roofline.py of the lesson's site.", file=sys.stderr) or 2)
+
 SECONDS = 0.03                                             # how long every row and both ceilings are sampled
 SHORT = (64, 128, 256)
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384, 32768)
 STEPS_AT = 4096
 QWEN = {"B": 1, "heads": 28, "kv_heads": 28, "S": 1024, "d": 128, "dtype": "bf16", "causal": False}
-DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
-BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
-BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION"}
+FUSED = ("flash", "cudnn")
 
 
 # The three sides. naive() is that of flash_vs_naive_memory.py, where naive_bytes() is its peak memory.
-
-def naive(q, k, v, causal=False):
-    """Attention as the textbook writes it; naive_bytes() is the formula of exactly this function.
-
-    q [B, H, S, d], k and v [B, H_kv, S, d], one dtype and device. Returns o [B, H, S, d].
-    KV heads are copied until there are H of them; the mask is one S x S tensor of bool and is applied in place. It is made
-    before the scores: made after the division, it would be cut out of the block that the raw product has just left, and p
-    would need a third block of that size (on an H200 that ran out of memory at S = 32768, where two are 112 GiB).
-    """
-    import torch
-
-    S, d = q.shape[2:]
-    group = q.shape[1] // k.shape[1]
-    if group > 1:
-        k = k.repeat_interleave(group, dim=1)              # [B, H, S, d]
-        v = v.repeat_interleave(group, dim=1)              # [B, H, S, d]
-    if causal:
-        future = torch.ones(S, S, dtype=torch.bool, device=q.device).triu_(1)
-    s = q @ k.transpose(-2, -1) / math.sqrt(d)             # [B, H, S, S], twice until the division is done
-    if causal:
-        s.masked_fill_(future, -math.inf)
-    p = torch.softmax(s, dim=-1)                           # [B, H, S, S]
-    return p @ v                                           # [B, H, S, d]
-
-
-def sdpa(q, k, v, causal=False):
-    """PyTorch's scaled_dot_product_attention, by whichever backend is allowed where it is called. Shapes as in naive()."""
-    import torch.nn.functional as F
-
-    return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
-
-
-def only(impl):
-    """A context in which sdpa() has the backend of `impl` and no other; nothing is forced where BACKENDS has no `impl`.
-
-    Where the kernel cannot run, sdpa() then raises RuntimeError (No available kernel) instead of taking another silently.
-    """
-    if impl not in BACKENDS:
-        return contextlib.nullcontext()
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    return sdpa_kernel([getattr(SDPBackend, BACKENDS[impl])])
-
 
 SIDES = {"naive": naive, "flash": sdpa, "cudnn": sdpa}
 
@@ -93,29 +56,6 @@ SIDES = {"naive": naive, "flash": sdpa, "cudnn": sdpa}
 def attention_flops(B, heads, S, d, causal=False):
     """Two matmuls of 2·S²·d FLOPs a head; under a causal mask half of the scores are not part of the function."""
     return (2 if causal else 4) * B * heads * S * S * d
-
-
-def dram_model(step, B, heads, S, d, e=2):
-    """(read, written) at device memory by one step that touches each of its tensors once.
-
-    Algorithm 0 makes two round trips over the S x S matrix, the division by sqrt(d) a third and a mask a fourth: 4 bytes x
-    B·H·S² each in bf16. The fused kernels move q, k, v and o and nothing else; PyTorch's also stores the lse (fp32).
-    """
-    rows, square = B * heads * S * d * e, B * heads * S * S * e
-    return {
-        "scores": (2 * rows, square),
-        "scale": (square, square),
-        "mask": (square + S * S, square),
-        "softmax": (square, square),
-        "output": (square + rows, rows),
-        "flash": (3 * rows, rows + 4 * B * heads * S),
-        "cudnn": (3 * rows, rows),
-    }[step]
-
-
-def floor_bytes(B, heads, S, d, e=2):
-    """The compulsory traffic: q, k and v in once, o out once."""
-    return 4 * B * heads * S * d * e
 
 
 def step_work(B, heads, S, d, e=2, causal=False):
@@ -178,20 +118,6 @@ def predicted_table():
 
 # The check: same numbers first.
 
-def reference(q, k, v, causal):
-    """Attention in fp64, written without anything that naive() or flash() uses: grouped einsum and logsumexp."""
-    import torch
-
-    B, H, S, d = q.shape
-    q, k, v = q.double().reshape(B, k.shape[1], -1, S, d), k.double(), v.double()      # q [B, H_kv, G, S, d]
-    s = torch.einsum("bhgid,bhjd->bhgij", q, k) * d**-0.5                              # [B, H_kv, G, S, S]
-    if causal:
-        at = torch.arange(S, device=q.device)
-        s = torch.where(at[None, :] > at[:, None], -torch.inf, s)
-    p = torch.exp(s - torch.logsumexp(s, dim=-1, keepdim=True))                        # [B, H_kv, G, S, S]
-    return torch.einsum("bhgij,bhjd->bhgid", p, v).reshape(B, H, S, d)                 # [B, H, S, d]
-
-
 def check(attention=None, baseline=naive, device=None, lengths=None):
     """Raises AssertionError unless every side computes attention: |side16 - ref64| <= 2·|naive16 - ref64| + 1e-5.
 
@@ -203,7 +129,7 @@ def check(attention=None, baseline=naive, device=None, lengths=None):
 
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     on_gpu = torch.device(device).type == "cuda"
-    sides = {"attention": attention} if attention else {impl: SIDES[impl] for impl in (BACKENDS if on_gpu else ["flash"])}
+    sides = {"attention": attention} if attention else {impl: SIDES[impl] for impl in (FUSED if on_gpu else ["flash"])}
     for S, causal in itertools.product(lengths or ((193, 1024) if on_gpu else (77, 128)), (False, True)):
         q, k, v = inputs({**QWEN, "S": S}, device)
         ref = reference(q, k, v, causal)
@@ -223,202 +149,13 @@ def check(attention=None, baseline=naive, device=None, lengths=None):
                 raise AssertionError(f"{impl} is off by {worst:.1e}, allowed are {allowed:.1e} (causal={causal}, S={S})")
 
 
-def relative_difference(a, b, rows=1024):
-    """|a - b| / |b| in the Frobenius norm, for [B, H, S, d], a few rows at a time to need no memory of note."""
-    off = norm = 0.0
-    for i in range(0, a.shape[2], rows):
-        x, y = a[:, :, i : i + rows].float(), b[:, :, i : i + rows].float()
-        off, norm = off + (x - y).square().sum().item(), norm + y.square().sum().item()
-    return math.sqrt(off / norm)
-
-
-# The clock.
-
-def timed(calls, seconds=SECONDS):
-    """Milliseconds that one call takes on the GPU, as a list of samples. The calls take turns; launches are hidden.
-
-    Every call runs once before, at least three in all. A sample is the mean of as many calls as fill 0.1 ms. Sampling lasts
-    `seconds`, and gives at least 10 samples (5 when a call takes over 100 ms).
-    """
-    turn = itertools.cycle(calls)
-    for _ in range(max(1, len(calls) - 2)):
-        next(turn)()
-    wait = 0.002
-    first, host, late = batch(turn, 2, 1, wait)
-    while late and wait < 0.1:
-        wait *= 4
-        first, host, late = batch(turn, 2, 1, wait)
-    one = max(min(first), 1e-3)
-    each = max(1, min(16, math.ceil(0.1 / one)))
-    samples = max(1, min(64 // each, int(250 * seconds / (one * each))))
-    wait = 5e-4 + host * samples * each                    # host is what two calls took: twice what is needed
-    kept, begin = [], time.perf_counter()
-    while len(kept) < (10 if one < 100 else 5) or time.perf_counter() - begin < seconds:
-        found, _, late = batch(turn, samples, each, wait)
-        if late and wait < 0.1:
-            wait *= 2
-        else:
-            kept += found
-    return kept
-
-
-def batch(turn, samples, each, wait):
-    """(milliseconds a call for each of `samples` runs of `each` calls, host seconds to queue them, whether that was too slow).
-
-    The GPU first gets a kernel that only waits, for about `wait` seconds: when the whole batch is queued before the first
-    call starts, nothing but kernels lies between two events.
-    """
-    import torch
-
-    marks = [torch.cuda.Event(enable_timing=True) for _ in range(samples + 1)]
-    torch.cuda.synchronize()
-    torch.cuda._sleep(int(wait * 2e9))                     # in clock cycles, of which no GPU makes many more than 2e9 a second
-    begin = time.perf_counter()
-    marks[0].record()
-    for mark in marks[1:]:
-        for _ in range(each):
-            next(turn)()
-        mark.record()
-    host = time.perf_counter() - begin
-    late = marks[0].query()
-    torch.cuda.synchronize()
-    return [a.elapsed_time(b) / each for a, b in zip(marks, marks[1:])], host, late
-
-
-def alone(calls):
-    """Milliseconds from calling on an idle GPU to the end of its work, launches included: the median of 20 (of 5 over 2 ms, of 1 over 20)."""
-    import torch
-
-    turn, found = itertools.cycle(calls), []
-    while len(found) < (20 if not found or found[0] < 2 else 5 if found[0] < 20 else 1):
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        next(turn)()
-        torch.cuda.synchronize()
-        found.append(1e3 * (time.perf_counter() - begin))
-    return quantile(found, 0.5)
-
-
-def median_and_spread(samples):
-    """Columns of a row: the median of the samples, the 10th and the 90th percentile, and how many there are."""
-    return {"ms": quantile(samples, 0.5), "p10_ms": quantile(samples, 0.1), "p90_ms": quantile(samples, 0.9), "samples": len(samples)}
-
-
-def quantile(samples, part):
-    """The sample below which about `part` of the samples lie."""
-    return sorted(samples)[round(part * (len(samples) - 1))]
-
+# The measurement.
 
 def input_sets(shape):
     """As many sets of q, k, v as it takes to make four times the L2 cache, and one at least: in turns, none stays in it."""
     e = BYTES[shape["dtype"]]
     size = shape["B"] * (shape["heads"] + 2 * shape["kv_heads"]) * shape["S"] * shape["d"] * e
     return [inputs(shape) for _ in range(max(1, -(-4 * l2_bytes() // size)))]
-
-
-def l2_bytes():
-    """The GPU's L2 cache; 64 MiB where this PyTorch does not say, which is more than most cards have."""
-    import torch
-
-    return getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "L2_cache_size", 0) or 64 * 2**20
-
-
-# The measurement.
-
-def inputs(shape, device="cuda", filled=True):
-    """q [B, H, S, d], k and v [B, H_kv, S, d]: the same random numbers each time, or whatever is in memory."""
-    import torch
-
-    torch.manual_seed(SEED)
-    make = torch.randn if filled else torch.empty
-    kind = {"dtype": getattr(torch, DTYPES[shape["dtype"]]), "device": device}
-    B, S, d = shape["B"], shape["S"], shape["d"]
-    return tuple(make(B, heads, S, d, **kind) for heads in (shape["heads"], shape["kv_heads"], shape["kv_heads"]))
-
-
-def attempt(measure, *args):
-    """measure(*args), or None when the GPU's memory does not suffice.
-
-    The cleaning stands after the except block: inside it the exception still holds every frame, and they hold the tensors.
-    """
-    result = None
-    try:
-        result = measure(*args)
-    except RuntimeError as error:
-        if "out of memory" not in str(error).lower():
-            raise
-    if result is None:
-        release()
-    return result
-
-
-def release():
-    """Hand everything that no tensor uses back to the driver."""
-    import torch
-
-    gc.collect()
-    torch.cuda.empty_cache()
-
-
-def outcome(measure, *args):
-    """(status, measure(*args)): ok, oom, or refused when PyTorch has no such kernel for these arguments."""
-    try:
-        result = attempt(measure, *args)
-    except RuntimeError as error:
-        if not re.search("No available kernel|No viable backend|cuDNN Frontend error", str(error)):
-            raise
-        return "refused", None
-    return ("oom" if result is None else "ok"), result
-
-
-def which_kernel(call):
-    """The names of the GPU kernels that call() launches, in order, as torch.profiler saw them."""
-    import torch
-    from torch.profiler import ProfilerActivity, profile
-
-    torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as seen:
-        call()
-        torch.cuda.synchronize()
-    events = [event for event in seen.events() if event.device_type == torch.autograd.DeviceType.CUDA]
-    names = [event.name for event in sorted(events, key=lambda event: event.time_range.start)]
-    return [name for name in names if ("(" in name or "_" in name) and not name.startswith(("Memcpy", "Memset"))]
-
-
-def kernels_of(*calls):
-    """which_kernel() of each call, in one session of the profiler: a kernel that only waits marks where one begins."""
-    import torch
-
-    def all_of_them():
-        for call in calls:
-            torch.cuda._sleep(1000)                        # its kernel is called spin_kernel
-            call()
-
-    runs = []
-    for name in which_kernel(all_of_them):
-        if "spin_kernel" in name:
-            runs.append([])
-        elif runs:
-            runs[-1].append(name)
-    if len(runs) == len(calls) and all(runs):
-        return runs
-    return [which_kernel(call) for call in calls]
-
-
-def short(name):
-    """A kernel's name without return type, namespaces and template arguments."""
-    name = re.sub(r"^void\s+", "", name).replace("(anonymous namespace)::", "")
-    return re.split(r"[<(]", name)[0].rsplit("::", 1)[-1]
-
-
-def named(names):
-    """Columns of a row: its kernel by its full name, several by their short ones; and all of them as the profiler saw them."""
-    return {"kernel": once(names if len(names) == 1 else [short(name) for name in names]), "kernel_full": once(names)}
-
-
-def once(names):
-    """The names in order, neighbours that repeat told once, as one text; None when there are none."""
-    return " + ".join(name for i, name in enumerate(names) if i == 0 or name != names[i - 1]) or None
 
 
 def kernel_times(call, repeats=10):
@@ -444,26 +181,6 @@ def kernel_times(call, repeats=10):
     return [(events[i].name, quantile([event.time_range.elapsed_us() / 1e3 for event in events[i::n]], 0.5)) for i in range(n)]
 
 
-def copy_row(when, n=2**30, device="cuda"):
-    """The rate of b.copy_(a) on n random fp32, 4 GiB: bytes read plus bytes written. PyTorch hands it to cudaMemcpyAsync."""
-    import torch
-
-    torch.manual_seed(SEED)
-    a = torch.randn(n, device=device)
-    b = torch.empty_like(a)
-
-    def call():
-        b.copy_(a)
-
-    samples = timed([call])
-    if not torch.equal(a, b):
-        raise AssertionError("the copy differs from its source")
-    moved = 2 * a.numel() * a.element_size()
-    row = {"part": "ceiling", "impl": "copy", "when": when, "traffic_bytes": moved, **median_and_spread(samples)}
-    names = which_kernel(call) or ["Memcpy DtoD"]                # which_kernel() leaves copies out
-    return {**row, "gbps": moved / row["ms"] / 1e6, "tflops": None, **named(names), "status": "ok"}
-
-
 def matmul_row(when, n=8192, device="cuda"):
     """The rate of a bf16 matmul of two n x n matrices of normal random numbers."""
     import torch
@@ -475,7 +192,7 @@ def matmul_row(when, n=8192, device="cuda"):
     def call():
         torch.matmul(a, b, out=c)
 
-    row = {"part": "ceiling", "impl": "matmul", "when": when, "traffic_bytes": 6 * n * n, **median_and_spread(timed([call]))}
+    row = {"part": "ceiling", "impl": "matmul", "when": when, "traffic_bytes": 6 * n * n, **median_and_spread(timed([call], SECONDS))}
     return {**row, "gbps": None, "tflops": 2 * n**3 / row["ms"] / 1e9, **named(which_kernel(call)), "status": "ok"}
 
 
@@ -489,7 +206,7 @@ def clocked(impl, sets, causal):
 
     calls = [lambda i=i: call(i) for i in range(len(sets))]
     with only(impl):
-        samples = timed(calls)
+        samples = timed(calls, SECONDS)
         return samples, alone(calls), outputs[0]
 
 
@@ -548,7 +265,7 @@ def measure():
     """Yields one flat dict a row: the ceilings, short and long sequences, the steps of naive, the ceilings again."""
     release()
     gc.freeze()                                            # what is imported stays: the collections of release() need not walk it again
-    copy, matmul = copy_row("before"), matmul_row("before")
+    copy, matmul = copy_row("before", SECONDS), matmul_row("before")
     yield copy
     yield matmul
     ceilings = {"copy_gbps": copy["gbps"], "matmul_tflops": matmul["tflops"]}
@@ -558,7 +275,7 @@ def measure():
     release()
     yield from step_rows(ceilings)
     release()
-    yield copy_row("after")
+    yield copy_row("after", SECONDS)
     yield matmul_row("after")
 
 
@@ -581,7 +298,7 @@ def values(rows):
     found |= account(rows)
     for impl in SIDES:
         found[f"{impl}_best_tflops"], found[f"{impl}_best_of_roof_pct"] = best(impl, "tflops"), best(impl, "of_roof_pct")
-    for impl, clock, causal in itertools.product(BACKENDS, ("", "alone_"), (False, True)):
+    for impl, clock, causal in itertools.product(FUSED, ("", "alone_"), (False, True)):
         name = f"{impl}_%s_{clock}{'causal_' if causal else ''}S"
         wins, losses = races(rows, impl, f"{clock}ms", causal)
         found[name % "wins_from"], found[name % "loses_at"] = wins, losses
@@ -633,19 +350,16 @@ def header(part):
 
 def line(row):
     """A row as text."""
-    def number(value, width, digits=1):
-        return f"{value:{width}.{digits}f}" if value is not None else "-".rjust(width)
-
-    kernel = " + ".join(short(name) for name in (row["kernel"] or "-").split(" + "))
+    kernel = shortened(row["kernel"])
     if row["part"] == "ceiling":
         rate = f"{row['gbps']:8.0f} GB/s" if row["impl"] == "copy" else f"{row['tflops']:8.1f} TFLOP/s"
         return f"{row['impl']:6}  {row['when']:6}  {row['ms']:.4f} ms ({row['p10_ms']:.4f} to {row['p90_ms']:.4f}) {rate}  {kernel}"
     if row["part"] == "step":
-        return (f"{row['step']:9} {number(row['ms'], 9, 4)} {number(row['traffic_gbps'], 8, 0)} {number(row['tflops'] or None, 8)} "
-                f"{number(row['of_roof_pct'], 7)} %  {row['bound']:7}  {kernel}")
-    return (f"{row['S']:6}  {yes_no(row['causal']):>6}  {row['impl']:5} {number(row['ms'], 9, 4)} {number(row['p10_ms'], 9, 4)} {number(row['p90_ms'], 9, 4)} "
-            f"{number(row['alone_ms'], 9, 4)} {number(row['speedup'], 10, 2)} {number(row['tflops'], 8)} {number(row['intensity'], 8)} "
-            f"{number(row['roof_tflops'], 8)} {number(row['of_roof_pct'], 7)} %  {row['bound']:7}  {row['status']:7}  {kernel}")
+        return (f"{row['step']:9} {cell(row['ms'], 9, 4)} {cell(row['traffic_gbps'], 8, 0)} {cell(row['tflops'] or None, 8)} "
+                f"{cell(row['of_roof_pct'], 7)} %  {row['bound']:7}  {kernel}")
+    return (f"{row['S']:6}  {yes_no(row['causal']):>6}  {row['impl']:5} {cell(row['ms'], 9, 4)} {cell(row['p10_ms'], 9, 4)} {cell(row['p90_ms'], 9, 4)} "
+            f"{cell(row['alone_ms'], 9, 4)} {cell(row['speedup'], 10, 2)} {cell(row['tflops'], 8)} {cell(row['intensity'], 8)} "
+            f"{cell(row['roof_tflops'], 8)} {cell(row['of_roof_pct'], 7)} %  {row['bound']:7}  {row['status']:7}  {kernel}")
 
 
 def footer(found):
@@ -655,7 +369,7 @@ def footer(found):
     lines = [f"\nCeilings: copy {found['copy_gbps']:.0f} GB/s, matmul {found['matmul_tflops']:.1f} TFLOP/s: they meet at {found['ridge_intensity']:.0f} FLOP/B"]
     if found["matmul_after_tflops"]:
         lines.append(f"After all rows: copy {found['copy_after_gbps']:.0f} GB/s, matmul {found['matmul_after_tflops']:.1f} TFLOP/s")
-    for impl in BACKENDS:
+    for impl in FUSED:
         for clock, where in (("", "on the GPU"), ("alone_", "alone on an idle GPU")):
             told = [f"{mask} from S = {found[f'{impl}_wins_from_{clock}{causal}S']} on (not at: {found[f'{impl}_loses_at_{clock}{causal}S']})"
                     for mask, causal in (("no mask", ""), ("causal", "causal_"))]
@@ -663,85 +377,8 @@ def footer(found):
     return "\n".join(lines)
 
 
-def report(rows):
-    """Print rows as they come, a header above each part; returns them as a list."""
-    kept = []
-    for row in rows:
-        if not kept or kept[-1]["part"] != row["part"]:
-            print(header(row["part"]), flush=True)
-        kept.append(row)
-        if line(row):
-            print(line(row), flush=True)
-    return kept
-
-
-def yes_no(flag):
-    return "yes" if flag else "no"
-
-
-def gpu_problem(device=0):
-    """Why flash attention cannot run on GPU number `device` here, in one line; None when it can."""
-    try:
-        import torch
-    except ImportError:
-        return "PyTorch is missing. Install it: https://pytorch.org/get-started/locally/"
-    hip, cuda = getattr(torch.version, "hip", None), getattr(torch.version, "cuda", None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        available = torch.cuda.is_available()
-    if not available and hip:
-        return f"PyTorch {torch.__version__} is a ROCm build and finds no GPU. Is the driver loaded, and may this user open it?"
-    if not available and not cuda:
-        return f"PyTorch {torch.__version__} is a CPU-only build. Install a build with CUDA: https://pytorch.org/get-started/locally/"
-    if not available:
-        try:
-            torch.cuda.init()
-            why = "no CUDA GPU is visible"
-        except Exception as error:
-            why = " ".join(str(error).split())
-        if "too old" in why:
-            return f"The NVIDIA driver is older than PyTorch {torch.__version__} (CUDA {cuda}) needs. Update the driver, or install a build for an older CUDA."
-        return f"PyTorch {torch.__version__} (CUDA {cuda}) finds no NVIDIA GPU or driver here. Check nvidia-smi and CUDA_VISIBLE_DEVICES."
-    if not 0 <= device < torch.cuda.device_count():
-        return f"There is no GPU number {device}: PyTorch sees {torch.cuda.device_count()}."
-    name, (major, minor) = torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)
-    if not hip and major < 8:
-        return f"{name} has compute capability {major}.{minor}; the flash kernel needs 8.0 (Ampere) or newer. Older cards have SDPA's memory-efficient backend, in fp16."
-    try:
-        a = torch.ones(16, 16, dtype=torch.bfloat16, device=f"cuda:{device}")
-        ok = (a @ a).sum().item() == 4096
-    except Exception as error:
-        why = " ".join(str(error).split())[:120]
-        built = " ".join(torch.cuda.get_arch_list())
-        return f"{name} ({major}.{minor}) runs no kernel of PyTorch {torch.__version__}, built for {built}: {why}. Install a build that names this card."
-    return None if ok else f"{name} computes a wrong 16 x 16 matmul: the installation or the card is broken."
-
-
 def main(argv=None):
-    """Command line. Exit status 2 and one line on stderr where it cannot run."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--predict", action="store_true", help="print FLOPs, bytes and intensities and stop (no GPU, no PyTorch)")
-    parser.add_argument("--device", type=int, default=0, metavar="N", help="the GPU, as PyTorch counts them (0)")
-    options = parser.parse_args(argv)
-    if options.predict:
-        print(predicted_table())
-        return 0
-    problem = gpu_problem(options.device)
-    if problem:
-        return stop(problem)
-    import torch
-
-    torch.cuda.set_device(options.device)
-    print(f"{torch.cuda.get_device_name(options.device)}, PyTorch {torch.__version__}", flush=True)
-    check()
-    print("check: naive, flash and cuDNN agree with fp64 attention, with and without mask\n", flush=True)
-    print(footer(values(report(measure()))), flush=True)
-    return 0
-
-
-def stop(why):
-    print(why, file=sys.stderr)
-    return 2
+    return command(argv, __doc__, check, "naive, flash and cuDNN agree with fp64 attention, with and without mask\n", measure, header, line, values, footer, predicted_table)
 
 
 if __name__ == "__main__":

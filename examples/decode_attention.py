@@ -21,54 +21,36 @@ aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp of PyTorch 2.11.
 Left out: paged caches, sequences of different length, the projections around attention. GB is 10^9 bytes, MiB 2^20.
 """
 
-import argparse
-import contextlib
-import ctypes
 import functools
 import gc
 import itertools
 import math
-import re
 import sys
-import time
 import warnings
 
-SEED = 2026
+try:
+    from kit.backends import only, sdpa
+    from kit.card import l2_bytes
+    from kit.clock import alone, copy_row, median_and_spread, quantile, timed
+    from kit.command import command
+    from kit.errors import reference
+    from kit.inputs import DTYPES, SEED
+    from kit.kernels import kernels_of, named, shortened, which_kernel
+    from kit.memory import attempt, MIB, outcome, release
+    from kit.sizes import kv_parts
+    from kit.table import cell
+    from flash_vs_naive_memory import naive
+except ModuleNotFoundError:
+    sys.exit(print("This is the source, which needs the folder kit beside it. The single file is examples/decode_attention.py of the lesson's site.", file=sys.stderr) or 2)
+
 SECONDS = 0.02                                             # how long every row and the ceilings are sampled
-MIB = 2**20
 BATCHES = (1, 4, 16, 64)
 LENGTHS = (4096, 16384, 65536, 131072)
 PARTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 QWEN = {"B": 1, "heads": 28, "kv_heads": 4, "S": 4096, "d": 128, "dtype": "bf16"}
-DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
-BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "efficient": "EFFICIENT_ATTENTION", "math": "MATH"}
 
 
 # The sides. repeat is naive() of flash_vs_naive_memory.py, where naive_bytes() is its peak memory.
-
-def naive(q, k, v, causal=False):
-    """Attention as the textbook writes it; naive_bytes() is the formula of exactly this function.
-
-    q [B, H, S, d], k and v [B, H_kv, S, d], one dtype and device. Returns o [B, H, S, d].
-    KV heads are copied until there are H of them; the mask is one S x S tensor of bool and is applied in place. It is made
-    before the scores: made after the division, it would be cut out of the block that the raw product has just left, and p
-    would need a third block of that size (on an H200 that ran out of memory at S = 32768, where two are 112 GiB).
-    """
-    import torch
-
-    S, d = q.shape[2:]
-    group = q.shape[1] // k.shape[1]
-    if group > 1:
-        k = k.repeat_interleave(group, dim=1)              # [B, H, S, d]
-        v = v.repeat_interleave(group, dim=1)              # [B, H, S, d]
-    if causal:
-        future = torch.ones(S, S, dtype=torch.bool, device=q.device).triu_(1)
-    s = q @ k.transpose(-2, -1) / math.sqrt(d)             # [B, H, S, S], twice until the division is done
-    if causal:
-        s.masked_fill_(future, -math.inf)
-    p = torch.softmax(s, dim=-1)                           # [B, H, S, S]
-    return p @ v                                           # [B, H, S, d]
-
 
 def grouped(q, k, v):
     """naive() for one query without a copy of k and v: the G heads of a group become G rows of one matmul.
@@ -82,25 +64,6 @@ def grouped(q, k, v):
     s = q @ k.transpose(-2, -1) / math.sqrt(d)             # [B, H_kv, G, S]
     p = torch.softmax(s, dim=-1)                           # [B, H_kv, G, S]
     return (p @ v).reshape(B, H, 1, d)                     # [B, H, 1, d]
-
-
-def sdpa(q, k, v, causal=False):
-    """PyTorch's scaled_dot_product_attention, by whichever backend is allowed where it is called. Shapes as in naive()."""
-    import torch.nn.functional as F
-
-    return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
-
-
-def only(impl):
-    """A context in which sdpa() has the backend of `impl` and no other; nothing is forced where BACKENDS has no `impl`.
-
-    Where the kernel cannot run, sdpa() then raises RuntimeError (No available kernel) instead of taking another silently.
-    """
-    if impl not in BACKENDS:
-        return contextlib.nullcontext()
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    return sdpa_kernel([getattr(SDPBackend, BACKENDS[impl])])
 
 
 def by_hand(q, k, v, parts):
@@ -160,32 +123,9 @@ def kv_bytes(B, kv_heads, S, d, e=2):
     return 2 * B * kv_heads * S * d * e
 
 
-def kv_parts(blocks, tiles, sms):
-    """Into how many parts PyTorch's flash kernel cuts the keys, by num_splits_heuristic in flash_api.cpp, in its arithmetic.
-
-    blocks  Q tiles of 64 rows over all heads and sequences. tiles: KV tiles of 128 keys (d = 128). sms: multiprocessors.
-    One part when the blocks fill 80 % of the slots, two a multiprocessor; else the smallest number of parts whose last wave
-    is at least 85 % as full as the best one's, of at most 128.
-    """
-    slots = 2 * sms
-    if blocks >= fp32(fp32(0.8) * slots):
-        return 1
-    fill = {}
-    for n in range(1, min(128, slots, tiles) + 1):
-        if n == 1 or -(-tiles // n) != -(-tiles // (n - 1)):    # one part more changes nothing: not a choice
-            waves = fp32(fp32(blocks * n) / slots)
-            fill[n] = fp32(waves / math.ceil(waves))
-    return next(n for n, full in fill.items() if full >= 0.85 * max(fill.values()))
-
-
 def decode_parts(B, heads, kv_heads, S, sms=132):
     """kv_parts() for one query a sequence at d = 128: the heads of a group are the rows of one Q tile."""
     return kv_parts(B * kv_heads * -(-(heads // kv_heads) // 64), -(-S // 128), sms)
-
-
-def fp32(x):
-    """x rounded to fp32."""
-    return ctypes.c_float(x).value
 
 
 def added_bytes(impl, B, heads, kv_heads, S, d, e=2, sms=132):
@@ -224,20 +164,6 @@ def predicted_table(sms=132):
 
 
 # The check: same numbers first.
-
-def reference(q, k, v, causal):
-    """Attention in fp64, written without anything that naive() or flash() uses: grouped einsum and logsumexp."""
-    import torch
-
-    B, H, S, d = q.shape
-    q, k, v = q.double().reshape(B, k.shape[1], -1, S, d), k.double(), v.double()      # q [B, H_kv, G, S, d]
-    s = torch.einsum("bhgid,bhjd->bhgij", q, k) * d**-0.5                              # [B, H_kv, G, S, S]
-    if causal:
-        at = torch.arange(S, device=q.device)
-        s = torch.where(at[None, :] > at[:, None], -torch.inf, s)
-    p = torch.exp(s - torch.logsumexp(s, dim=-1, keepdim=True))                        # [B, H_kv, G, S, S]
-    return torch.einsum("bhgij,bhjd->bhgid", p, v).reshape(B, H, S, d)                 # [B, H, S, d]
-
 
 def cache(B, S, kv_heads=4, device="cuda"):
     """q [B, 28, 1, d], k and v [B, kv_heads, S, d] in bf16: the same normal random numbers each time."""
@@ -283,196 +209,7 @@ def check(attention=None, baseline=naive, device=None):
                 raise AssertionError(f"{impl} is off by {worst:.1e}, allowed are {allowed:.1e} (B={B}, S={S})")
 
 
-# The clock, as in attention_roofline.py.
-
-def timed(calls, seconds=SECONDS):
-    """Milliseconds that one call takes on the GPU, as a list of samples. The calls take turns; launches are hidden.
-
-    Every call runs once before, at least three in all. A sample is the mean of as many calls as fill 0.1 ms. Sampling lasts
-    `seconds`, and gives at least 10 samples (5 when a call takes over 100 ms).
-    """
-    turn = itertools.cycle(calls)
-    for _ in range(max(1, len(calls) - 2)):
-        next(turn)()
-    wait = 0.002
-    first, host, late = batch(turn, 2, 1, wait)
-    while late and wait < 0.1:
-        wait *= 4
-        first, host, late = batch(turn, 2, 1, wait)
-    one = max(min(first), 1e-3)
-    each = max(1, min(16, math.ceil(0.1 / one)))
-    samples = max(1, min(64 // each, int(250 * seconds / (one * each))))
-    wait = 5e-4 + host * samples * each                    # host is what two calls took: twice what is needed
-    kept, begin = [], time.perf_counter()
-    while len(kept) < (10 if one < 100 else 5) or time.perf_counter() - begin < seconds:
-        found, _, late = batch(turn, samples, each, wait)
-        if late and wait < 0.1:
-            wait *= 2
-        else:
-            kept += found
-    return kept
-
-
-def batch(turn, samples, each, wait):
-    """(milliseconds a call for each of `samples` runs of `each` calls, host seconds to queue them, whether that was too slow).
-
-    The GPU first gets a kernel that only waits, for about `wait` seconds: when the whole batch is queued before the first
-    call starts, nothing but kernels lies between two events.
-    """
-    import torch
-
-    marks = [torch.cuda.Event(enable_timing=True) for _ in range(samples + 1)]
-    torch.cuda.synchronize()
-    torch.cuda._sleep(int(wait * 2e9))                     # in clock cycles, of which no GPU makes many more than 2e9 a second
-    begin = time.perf_counter()
-    marks[0].record()
-    for mark in marks[1:]:
-        for _ in range(each):
-            next(turn)()
-        mark.record()
-    host = time.perf_counter() - begin
-    late = marks[0].query()
-    torch.cuda.synchronize()
-    return [a.elapsed_time(b) / each for a, b in zip(marks, marks[1:])], host, late
-
-
-def alone(calls):
-    """Milliseconds from calling on an idle GPU to the end of its work, launches included: the median of 20 (of 5 over 2 ms, of 1 over 20)."""
-    import torch
-
-    turn, found = itertools.cycle(calls), []
-    while len(found) < (20 if not found or found[0] < 2 else 5 if found[0] < 20 else 1):
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        next(turn)()
-        torch.cuda.synchronize()
-        found.append(1e3 * (time.perf_counter() - begin))
-    return quantile(found, 0.5)
-
-
-def median_and_spread(samples):
-    """Columns of a row: the median of the samples, the 10th and the 90th percentile, and how many there are."""
-    return {"ms": quantile(samples, 0.5), "p10_ms": quantile(samples, 0.1), "p90_ms": quantile(samples, 0.9), "samples": len(samples)}
-
-
-def quantile(samples, part):
-    """The sample below which about `part` of the samples lie."""
-    return sorted(samples)[round(part * (len(samples) - 1))]
-
-
-def l2_bytes():
-    """The GPU's L2 cache; 64 MiB where this PyTorch does not say, which is more than most cards have."""
-    import torch
-
-    return getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "L2_cache_size", 0) or 64 * 2**20
-
-
 # The measurement.
-
-def attempt(measure, *args):
-    """measure(*args), or None when the GPU's memory does not suffice.
-
-    The cleaning stands after the except block: inside it the exception still holds every frame, and they hold the tensors.
-    """
-    result = None
-    try:
-        result = measure(*args)
-    except RuntimeError as error:
-        if "out of memory" not in str(error).lower():
-            raise
-    if result is None:
-        release()
-    return result
-
-
-def release():
-    """Hand everything that no tensor uses back to the driver."""
-    import torch
-
-    gc.collect()
-    torch.cuda.empty_cache()
-
-
-def outcome(measure, *args):
-    """(status, measure(*args)): ok, oom, or refused when PyTorch has no such kernel for these arguments."""
-    try:
-        result = attempt(measure, *args)
-    except RuntimeError as error:
-        if not re.search("No available kernel|No viable backend|cuDNN Frontend error", str(error)):
-            raise
-        return "refused", None
-    return ("oom" if result is None else "ok"), result
-
-
-def which_kernel(call):
-    """The names of the GPU kernels that call() launches, in order, as torch.profiler saw them."""
-    import torch
-    from torch.profiler import ProfilerActivity, profile
-
-    torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as seen:
-        call()
-        torch.cuda.synchronize()
-    events = [event for event in seen.events() if event.device_type == torch.autograd.DeviceType.CUDA]
-    names = [event.name for event in sorted(events, key=lambda event: event.time_range.start)]
-    return [name for name in names if ("(" in name or "_" in name) and not name.startswith(("Memcpy", "Memset"))]
-
-
-def kernels_of(*calls):
-    """which_kernel() of each call, in one session of the profiler: a kernel that only waits marks where one begins."""
-    import torch
-
-    def all_of_them():
-        for call in calls:
-            torch.cuda._sleep(1000)                        # its kernel is called spin_kernel
-            call()
-
-    runs = []
-    for name in which_kernel(all_of_them):
-        if "spin_kernel" in name:
-            runs.append([])
-        elif runs:
-            runs[-1].append(name)
-    if len(runs) == len(calls) and all(runs):
-        return runs
-    return [which_kernel(call) for call in calls]
-
-
-def short(name):
-    """A kernel's name without return type, namespaces and template arguments."""
-    name = re.sub(r"^void\s+", "", name).replace("(anonymous namespace)::", "")
-    return re.split(r"[<(]", name)[0].rsplit("::", 1)[-1]
-
-
-def named(names):
-    """Columns of a row: its kernel by its full name, several by their short ones; and all of them as the profiler saw them."""
-    return {"kernel": once(names if len(names) == 1 else [short(name) for name in names]), "kernel_full": once(names)}
-
-
-def once(names):
-    """The names in order, neighbours that repeat told once, as one text; None when there are none."""
-    return " + ".join(name for i, name in enumerate(names) if i == 0 or name != names[i - 1]) or None
-
-
-def copy_row(when, n=2**30, device="cuda"):
-    """The rate of b.copy_(a) on n random fp32, 4 GiB: bytes read plus bytes written. PyTorch hands it to cudaMemcpyAsync."""
-    import torch
-
-    torch.manual_seed(SEED)
-    a = torch.randn(n, device=device)
-    b = torch.empty_like(a)
-
-    def call():
-        b.copy_(a)
-
-    samples = timed([call])
-    if not torch.equal(a, b):
-        raise AssertionError("the copy differs from its source")
-    moved = 2 * a.numel() * a.element_size()
-    row = {"part": "ceiling", "impl": "copy", "when": when, "traffic_bytes": moved, **median_and_spread(samples)}
-    names = which_kernel(call) or ["Memcpy DtoD"]                # which_kernel() leaves copies out
-    return {**row, "gbps": moved / row["ms"] / 1e6, "tflops": None, **named(names), "status": "ok"}
-
 
 def read_row(n=2**30, device="cuda"):
     """The rate at which a sum over n random fp32, 4 GiB, reads them: the ceiling for a program that writes next to nothing."""
@@ -485,7 +222,7 @@ def read_row(n=2**30, device="cuda"):
         a.sum()
 
     moved = a.numel() * a.element_size()
-    row = {"part": "ceiling", "impl": "read", "when": "before", "traffic_bytes": moved, **median_and_spread(timed([call]))}
+    row = {"part": "ceiling", "impl": "read", "when": "before", "traffic_bytes": moved, **median_and_spread(timed([call], SECONDS))}
     return {**row, "gbps": moved / row["ms"] / 1e6, "tflops": None, **named(which_kernel(call)), "status": "ok"}
 
 
@@ -503,7 +240,7 @@ def clocked_and_weighed(side, sets):
     import torch
 
     calls = [lambda i=i: side(*sets[i]) for i in range(len(sets))]
-    samples, alone_ms = timed(calls), alone(calls)
+    samples, alone_ms = timed(calls, SECONDS), alone(calls)
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_stats()["requested_bytes.all.current"]
     o = calls[0]()
@@ -540,7 +277,7 @@ def decode_rows(B, S, ceilings, sms):
 
     found = {impl: outcome(clock, impl) for impl in SIDES}
     repeat = found["repeat"][1]
-    copy_ms = quantile(timed([copies]), 0.5) if repeat and quantile(repeat[0], 0.5) < 60 else None
+    copy_ms = quantile(timed([copies], SECONDS), 0.5) if repeat and quantile(repeat[0], 0.5) < 60 else None
     ran = [impl for impl, (status, _) in found.items() if status == "ok"]
     kernels = dict(zip(ran, attempt(kernels_of, *(call_of_side(impl) for impl in ran)) or [[] for _ in ran]))
     for impl in SIDES:
@@ -573,7 +310,7 @@ def parts_rows(ceilings, B=1, S=131072):
     q, k, v = cache(B, S)
     calls = [lambda n=n: by_hand(q, k, v, n) for n in PARTS]
     for n, call, kernels in zip(PARTS, calls, kernels_of(*calls)):
-        times = median_and_spread(timed([call]))
+        times = median_and_spread(timed([call], SECONDS))
         yield {
             "part": "parts", "impl": "by_hand", **shape, "parts": n, "blocks": n * B * shape["kv_heads"], **times, "alone_ms": alone([call]),
             **rates(times["ms"], kv_bytes(B, shape["kv_heads"], S, shape["d"]), ceilings), **named(kernels), "status": "ok",
@@ -626,7 +363,7 @@ def measure():
     release()
     gc.freeze()                                            # what is imported stays: the collections of release() need not walk it again
     sms = torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
-    copy, read = copy_row("before"), read_row()
+    copy, read = copy_row("before", SECONDS), read_row()
     yield copy
     yield read
     ceilings = {"copy_gbps": copy["gbps"], "read_gbps": read["gbps"]}
@@ -692,21 +429,18 @@ def header(part):
 
 def line(row):
     """A row as text."""
-    def number(value, width, digits=1):
-        return f"{value:{width}.{digits}f}" if value is not None else "-".rjust(width)
-
-    kernel = " + ".join(short(name) for name in (row["kernel"] or "-").split(" + "))
+    kernel = shortened(row["kernel"])
     if row["part"] == "ceiling":
         return f"{row['impl']:6} {row['ms']:.4f} ms ({row['p10_ms']:.4f} to {row['p90_ms']:.4f}) {row['gbps']:8.0f} GB/s  {kernel}"
     if row["part"] == "parts":
-        return (f"{row['parts']:5}  {row['blocks']:6} {number(row['ms'], 9, 4)} {number(row['alone_ms'], 9, 4)} {number(row['gbps'], 8, 0)} "
-                f"{number(row['of_copy_pct'], 6)} %  {kernel}")
+        return (f"{row['parts']:5}  {row['blocks']:6} {cell(row['ms'], 9, 4)} {cell(row['alone_ms'], 9, 4)} {cell(row['gbps'], 8, 0)} "
+                f"{cell(row['of_copy_pct'], 6)} %  {kernel}")
     if row["part"] == "trap":
-        return f"{row['impl']:11}  {row['sees']:9}  {number(row['off_v0'], 14, 4)}  {kernel}"
+        return f"{row['impl']:11}  {row['sees']:9}  {cell(row['off_v0'], 14, 4)}  {kernel}"
     parts = "-" if row["parts"] is None else str(row["parts"]) if row["parts"] == row["parts_seen"] else f"{row['parts']}/{row['parts_seen']}"
-    return (f"{row['B']:4} {row['S']:7}  {row['impl']:7} {number(row['ms'], 9, 4)} {number(row['p10_ms'], 9, 4)} {number(row['p90_ms'], 9, 4)} "
-            f"{number(row['alone_ms'], 9, 4)} {number(row['kv_mib'], 8, 0)} {number(row['gbps'], 8, 0)} {number(row['of_copy_pct'], 6)} % "
-            f"{number(row['added_mib'], 10, 2)} {number(row['added_diff_bytes'], 8, 0)} {parts:>6}  {row['status']:7}  {kernel}")
+    return (f"{row['B']:4} {row['S']:7}  {row['impl']:7} {cell(row['ms'], 9, 4)} {cell(row['p10_ms'], 9, 4)} {cell(row['p90_ms'], 9, 4)} "
+            f"{cell(row['alone_ms'], 9, 4)} {cell(row['kv_mib'], 8, 0)} {cell(row['gbps'], 8, 0)} {cell(row['of_copy_pct'], 6)} % "
+            f"{cell(row['added_mib'], 10, 2)} {cell(row['added_diff_bytes'], 8, 0)} {parts:>6}  {row['status']:7}  {kernel}")
 
 
 def footer(found):
@@ -728,81 +462,8 @@ def footer(found):
     return "\n".join(lines)
 
 
-def report(rows):
-    """Print rows as they come, a header above each part; returns them as a list."""
-    kept = []
-    for row in rows:
-        if not kept or kept[-1]["part"] != row["part"]:
-            print(header(row["part"]), flush=True)
-        kept.append(row)
-        if line(row):
-            print(line(row), flush=True)
-    return kept
-
-
-def gpu_problem(device=0):
-    """Why flash attention cannot run on GPU number `device` here, in one line; None when it can."""
-    try:
-        import torch
-    except ImportError:
-        return "PyTorch is missing. Install it: https://pytorch.org/get-started/locally/"
-    hip, cuda = getattr(torch.version, "hip", None), getattr(torch.version, "cuda", None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        available = torch.cuda.is_available()
-    if not available and hip:
-        return f"PyTorch {torch.__version__} is a ROCm build and finds no GPU. Is the driver loaded, and may this user open it?"
-    if not available and not cuda:
-        return f"PyTorch {torch.__version__} is a CPU-only build. Install a build with CUDA: https://pytorch.org/get-started/locally/"
-    if not available:
-        try:
-            torch.cuda.init()
-            why = "no CUDA GPU is visible"
-        except Exception as error:
-            why = " ".join(str(error).split())
-        if "too old" in why:
-            return f"The NVIDIA driver is older than PyTorch {torch.__version__} (CUDA {cuda}) needs. Update the driver, or install a build for an older CUDA."
-        return f"PyTorch {torch.__version__} (CUDA {cuda}) finds no NVIDIA GPU or driver here. Check nvidia-smi and CUDA_VISIBLE_DEVICES."
-    if not 0 <= device < torch.cuda.device_count():
-        return f"There is no GPU number {device}: PyTorch sees {torch.cuda.device_count()}."
-    name, (major, minor) = torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)
-    if not hip and major < 8:
-        return f"{name} has compute capability {major}.{minor}; the flash kernel needs 8.0 (Ampere) or newer. Older cards have SDPA's memory-efficient backend, in fp16."
-    try:
-        a = torch.ones(16, 16, dtype=torch.bfloat16, device=f"cuda:{device}")
-        ok = (a @ a).sum().item() == 4096
-    except Exception as error:
-        why = " ".join(str(error).split())[:120]
-        built = " ".join(torch.cuda.get_arch_list())
-        return f"{name} ({major}.{minor}) runs no kernel of PyTorch {torch.__version__}, built for {built}: {why}. Install a build that names this card."
-    return None if ok else f"{name} computes a wrong 16 x 16 matmul: the installation or the card is broken."
-
-
 def main(argv=None):
-    """Command line. Exit status 2 and one line on stderr where it cannot run."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--predict", action="store_true", help="print bytes and numbers of parts and stop (no GPU, no PyTorch)")
-    parser.add_argument("--device", type=int, default=0, metavar="N", help="the GPU, as PyTorch counts them (0)")
-    options = parser.parse_args(argv)
-    if options.predict:
-        print(predicted_table())
-        return 0
-    problem = gpu_problem(options.device)
-    if problem:
-        return stop(problem)
-    import torch
-
-    torch.cuda.set_device(options.device)
-    print(f"{torch.cuda.get_device_name(options.device)}, PyTorch {torch.__version__}", flush=True)
-    check()
-    print("check: every side agrees with fp64 attention\n", flush=True)
-    print(footer(values(report(measure()))), flush=True)
-    return 0
-
-
-def stop(why):
-    print(why, file=sys.stderr)
-    return 2
+    return command(argv, __doc__, check, "every side agrees with fp64 attention\n", measure, header, line, values, footer, predicted_table)
 
 
 if __name__ == "__main__":

@@ -17,21 +17,28 @@ Left out: dropout, S_q other than S_kv, d not a multiple of 8. MiB is 2^20 bytes
 
 import argparse
 import contextlib
-import ctypes
 import gc
 import math
-import re
 import sys
 import warnings
 
-MIB, GIB = 2**20, 2**30
-SEED = 2026
+try:
+    from kit.backends import BACKENDS, only, sdpa
+    from kit.card import gpu_problem, stop
+    from kit.errors import reference, relative_difference
+    from kit.inputs import BYTES, SEED
+    from kit.kernels import short, which_kernel
+    from kit.memory import attempt, GIB, mib, minus, release
+    from kit.sizes import kv_splits, largest_S, round_up
+    from kit.table import cell, report, yes_no
+    from flash_vs_naive_memory import flash, naive
+except ModuleNotFoundError:
+    sys.exit(print("This is the source, which needs the folder kit beside it. The single file is examples/flash_backward.py of the lesson's site.", file=sys.stderr) or 2)
+
 LENGTHS = (1024, 2048, 4096, 8192, 16384)
 RUNS = 10
 QWEN = {"B": 1, "heads": 28, "kv_heads": 28, "S": 1024, "d": 128, "dtype": "bf16", "causal": False, "layout": "BHSD"}
 DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "fp64": "float64"}
-BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
-BACKENDS = {"math": "MATH", "flash": "FLASH_ATTENTION", "efficient": "EFFICIENT_ATTENTION", "cudnn": "CUDNN_ATTENTION"}
 
 
 # The algorithm: a backward pass that never holds S x S.
@@ -121,51 +128,11 @@ def differentiable(q, k, v, causal=False, backward=tiled_backward, Br=32, Bc=32)
 
 # The two sides, on the GPU.
 
-def naive(q, k, v, causal=False):
-    """Attention as the textbook writes it; naive_bytes() is the formula of exactly this function.
-
-    q [B, H, S, d], k and v [B, H_kv, S, d], one dtype and device. Returns o [B, H, S, d].
-    KV heads are copied until there are H of them; the mask is one S x S tensor of bool and is applied in place. It is made
-    before the scores: made after the division, it would be cut out of the block that the raw product has just left, and p
-    would need a third block of that size (on an H200 that ran out of memory at S = 32768, where two are 112 GiB).
-    """
-    import torch
-
-    S, d = q.shape[2:]
-    group = q.shape[1] // k.shape[1]
-    if group > 1:
-        k = k.repeat_interleave(group, dim=1)              # [B, H, S, d]
-        v = v.repeat_interleave(group, dim=1)              # [B, H, S, d]
-    if causal:
-        future = torch.ones(S, S, dtype=torch.bool, device=q.device).triu_(1)
-    s = q @ k.transpose(-2, -1) / math.sqrt(d)             # [B, H, S, S], twice until the division is done
-    if causal:
-        s.masked_fill_(future, -math.inf)
-    p = torch.softmax(s, dim=-1)                           # [B, H, S, S]
-    return p @ v
-
-
-def flash(q, k, v, causal=False):
-    """The same function by PyTorch's flash kernel and no other. Shapes as in naive(); flash_bytes() is its formula.
-
-    Raises RuntimeError (No available kernel) where the kernel cannot run, instead of taking another one silently.
-    """
-    import torch.nn.functional as F
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    with sdpa_kernel([SDPBackend.FLASH_ATTENTION]):
-        return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
-
-
 def forced(backend):
     """side(q, k, v, causal) by one backend of SDPA, or by what PyTorch prefers for backend "default"."""
-    import torch.nn.functional as F
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
     def side(q, k, v, causal=False):
-        only = contextlib.nullcontext() if backend == "default" else sdpa_kernel([getattr(SDPBackend, BACKENDS[backend])])
-        with only:
-            return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
+        with only(backend):
+            return sdpa(q, k, v, causal)
 
     return side
 
@@ -236,46 +203,6 @@ def flops(B, heads, S, d, causal=False, matmuls=2):
     return matmuls * 2 * B * heads * S * S * d / (2 if causal else 1)
 
 
-def fp32(x):
-    """x rounded to fp32."""
-    return ctypes.c_float(x).value
-
-
-def kv_splits(B, heads, S, d, sms):
-    """Into how many parts PyTorch's flash kernel cuts K and V, so that a short sequence still fills the GPU.
-
-    The rule of num_splits_heuristic and set_params_splitkv in flash_api.cpp, in its arithmetic (fp32): one part when the
-    blocks fill 80 % of the slots; else the smallest number whose last wave is at least 85 % as full as the best one's.
-    d is the head dimension after padding.
-    """
-    blocks = B * heads * -(-S // 64)                       # Q tiles of 64 rows
-    tiles = -(-S // (256 if d <= 64 else 128 if d <= 128 else 64))
-    slots = 2 * sms                                        # two blocks of 128 threads on a multiprocessor
-    if blocks >= fp32(fp32(0.8) * slots):
-        return 1
-    fill = {}
-    for n in range(1, min(128, slots, tiles) + 1):
-        if n == 1 or -(-tiles // n) != -(-tiles // (n - 1)):    # one part more changes nothing: not a choice
-            waves = fp32(fp32(blocks * n) / slots)
-            fill[n] = fp32(waves / math.ceil(waves))
-    return next(n for n, full in fill.items() if full >= 0.85 * max(fill.values()))
-
-
-def largest_S(limit, size):
-    """The largest S for which size(S) is at most `limit` bytes; size must grow with S."""
-    low, high = 0, 1
-    while size(high) <= limit:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if size(middle) <= limit else (low, middle)
-    return low
-
-
-def round_up(x, multiple):
-    return -(-x // multiple) * multiple
-
-
 def predicted_table(gib):
     """The formulas for a card of `gib` GiB, as text of at most 72 columns."""
     out = [
@@ -298,20 +225,6 @@ def predicted_table(gib):
 
 
 # The check: gradients first.
-
-def reference(q, k, v, causal):
-    """Attention in fp64, written without anything that naive() or flash() uses: grouped einsum and logsumexp."""
-    import torch
-
-    B, H, S, d = q.shape
-    q, k, v = q.double().reshape(B, k.shape[1], -1, S, d), k.double(), v.double()      # q [B, H_kv, G, S, d]
-    s = torch.einsum("bhgid,bhjd->bhgij", q, k) * d**-0.5                              # [B, H_kv, G, S, S]
-    if causal:
-        at = torch.arange(S, device=q.device)
-        s = torch.where(at[None, :] > at[:, None], -torch.inf, s)
-    p = torch.exp(s - torch.logsumexp(s, dim=-1, keepdim=True))                        # [B, H_kv, G, S, S]
-    return torch.einsum("bhgij,bhjd->bhgid", p, v).reshape(B, H, S, d)
-
 
 def gradients(side, q, k, v, do, *args):
     """(dq, dk, dv) of side(q, k, v, *args) for the upstream gradient do, by autograd."""
@@ -452,116 +365,6 @@ def timing_columns(side_name, times):
         found = spread(times[way]) if times else (None, None, None)
         columns.update({f"{side_name}_{way}_{what}ms": value for what, value in zip(("", "p10_", "p90_"), found)})
     return columns
-
-
-# Copies of functions whose home is flash_vs_naive_memory.py.
-
-def relative_difference(a, b, rows=1024):
-    """|a - b| / |b| in the Frobenius norm, for [B, H, S, d], a few rows at a time to need no memory of note."""
-    off = norm = 0.0
-    for i in range(0, a.shape[2], rows):
-        x, y = a[:, :, i : i + rows].float(), b[:, :, i : i + rows].float()
-        off, norm = off + (x - y).square().sum().item(), norm + y.square().sum().item()
-    return math.sqrt(off / norm)
-
-
-def attempt(measure, *args):
-    """measure(*args), or None when the GPU's memory does not suffice.
-
-    The cleaning stands after the except block: inside it the exception still holds every frame, and they hold the tensors.
-    """
-    result = None
-    try:
-        result = measure(*args)
-    except RuntimeError as error:
-        if "out of memory" not in str(error).lower():
-            raise
-    if result is None:
-        release()
-    return result
-
-
-def release():
-    """Hand everything that no tensor uses back to the driver."""
-    import torch
-
-    gc.collect()
-    torch.cuda.empty_cache()
-
-
-def which_kernel(call):
-    """The names of the GPU kernels that call() launches, in order, as torch.profiler saw them."""
-    import torch
-    from torch.profiler import ProfilerActivity, profile
-
-    torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as seen:
-        call()
-        torch.cuda.synchronize()
-    events = [event for event in seen.events() if event.device_type == torch.autograd.DeviceType.CUDA]
-    names = [event.name for event in sorted(events, key=lambda event: event.time_range.start)]
-    return [name for name in names if ("(" in name or "_" in name) and not name.startswith(("Memcpy", "Memset"))]
-
-
-def short(name):
-    """A kernel's name without return type, namespaces and template arguments."""
-    name = re.sub(r"^void\s+", "", name).replace("(anonymous namespace)::", "")
-    return re.split(r"[<(]", name)[0].rsplit("::", 1)[-1]
-
-
-def mib(size):
-    return None if size is None else size / MIB
-
-
-def minus(a, b):
-    return None if a is None or b is None else a - b
-
-
-def yes_no(flag):
-    return "yes" if flag else "no"
-
-
-def gpu_problem(device=0):
-    """Why flash attention cannot run on GPU number `device` here, in one line; None when it can."""
-    try:
-        import torch
-    except ImportError:
-        return "PyTorch is missing. Install it: https://pytorch.org/get-started/locally/"
-    hip, cuda = getattr(torch.version, "hip", None), getattr(torch.version, "cuda", None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        available = torch.cuda.is_available()
-    if not available and hip:
-        return f"PyTorch {torch.__version__} is a ROCm build and finds no GPU. Is the driver loaded, and may this user open it?"
-    if not available and not cuda:
-        return f"PyTorch {torch.__version__} is a CPU-only build. Install a build with CUDA: https://pytorch.org/get-started/locally/"
-    if not available:
-        try:
-            torch.cuda.init()
-            why = "no CUDA GPU is visible"
-        except Exception as error:
-            why = " ".join(str(error).split())
-        if "too old" in why:
-            return f"The NVIDIA driver is older than PyTorch {torch.__version__} (CUDA {cuda}) needs. Update the driver, or install a build for an older CUDA."
-        return f"PyTorch {torch.__version__} (CUDA {cuda}) finds no NVIDIA GPU or driver here. Check nvidia-smi and CUDA_VISIBLE_DEVICES."
-    if not 0 <= device < torch.cuda.device_count():
-        return f"There is no GPU number {device}: PyTorch sees {torch.cuda.device_count()}."
-    name, (major, minor) = torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)
-    if not hip and major < 8:
-        return f"{name} has compute capability {major}.{minor}; the flash kernel needs 8.0 (Ampere) or newer. Older cards have SDPA's memory-efficient backend, in fp16."
-    try:
-        a = torch.ones(16, 16, dtype=torch.bfloat16, device=f"cuda:{device}")
-        ok = (a @ a).sum().item() == 4096
-    except Exception as error:
-        why = " ".join(str(error).split())[:120]
-        built = " ".join(torch.cuda.get_arch_list())
-        return f"{name} ({major}.{minor}) runs no kernel of PyTorch {torch.__version__}, built for {built}: {why}. Install a build that names this card."
-    return None if ok else f"{name} computes a wrong 16 x 16 matmul: the installation or the card is broken."
-
-
-def stop(why):
-    print(why, file=sys.stderr)
-    return 2
 
 
 # Rows, values and text.
@@ -765,24 +568,21 @@ def header(part):
 
 def line(row):
     """A row as text."""
-    def number(value, width, digits=1):
-        return f"{value:{width}.{digits}f}" if value is not None else "-".rjust(width)
-
     def pair(a, b):
-        return f"{number(a, 9, 3)} + {number(b, 8, 3)}"
+        return f"{cell(a, 9, 3)} + {cell(b, 8, 3)}"
 
     if row["part"] in ("training", "variants"):
         kind = ("" if row["layout"] == QWEN["layout"] else f", {row['layout']}") + ("" if row["d"] == QWEN["d"] else f", d = {row['d']}")
-        return (f"{row['S']:6}  {yes_no(row['causal']):>6}  {row['kv_heads']:2}  {number(row['naive_mib'], 10)} {number(row['naive_diff_bytes'], 8, 0)} "
-                f"{number(row['flash_mib'], 10)} {number(row['flash_diff_bytes'], 8, 0)} {number(row['ratio'], 6)}  {pair(row['naive_fwd_ms'], row['naive_bwd_ms'])} "
-                f"{pair(row['flash_fwd_ms'], row['flash_bwd_ms'])} {number(row['speedup'], 6)}  {row['status']}{kind}")
+        return (f"{row['S']:6}  {yes_no(row['causal']):>6}  {row['kv_heads']:2}  {cell(row['naive_mib'], 10)} {cell(row['naive_diff_bytes'], 8, 0)} "
+                f"{cell(row['flash_mib'], 10)} {cell(row['flash_diff_bytes'], 8, 0)} {cell(row['ratio'], 6)}  {pair(row['naive_fwd_ms'], row['naive_bwd_ms'])} "
+                f"{pair(row['flash_fwd_ms'], row['flash_bwd_ms'])} {cell(row['speedup'], 6)}  {row['status']}{kind}")
     if row["part"] == "default":
-        return (f"causal {yes_no(row['causal'])}, S = {row['S']}: {row['backend']}, peak {number(row['default_mib'], 0)} MiB, {number(row['default_fwd_ms'], 0, 3)} + "
-                f"{number(row['default_bwd_ms'], 0, 3)} ms, {row['status']}, {row['kernel']}")
+        return (f"causal {yes_no(row['causal'])}, S = {row['S']}: {row['backend']}, peak {cell(row['default_mib'], 0)} MiB, {cell(row['default_fwd_ms'], 0, 3)} + "
+                f"{cell(row['default_bwd_ms'], 0, 3)} ms, {row['status']}, {row['kernel']}")
     counts = "".join(f"{'-' if row[f'{name}_differing'] is None else row[f'{name}_differing']:>4}" for name in ("dq", "dk", "dv"))
     biggest = f"{row['dq_max_diff']:23.1e}" if row["dq_max_diff"] is not None else "-".rjust(23)
-    return (f"{row['impl']:10} {yes_no(row['deterministic']):>7}  {row['kv_heads']:2}  {yes_no(row['causal']):>6}{counts} {biggest} {number(row['peak_mib'], 9)} "
-            f"{number(row['diff_bytes'], 8, 0)} {number(row['bwd_ms'], 10, 3)}  {'refused' if row['refused'] else row['backend']}")
+    return (f"{row['impl']:10} {yes_no(row['deterministic']):>7}  {row['kv_heads']:2}  {yes_no(row['causal']):>6}{counts} {biggest} {cell(row['peak_mib'], 9)} "
+            f"{cell(row['diff_bytes'], 8, 0)} {cell(row['bwd_ms'], 10, 3)}  {'refused' if row['refused'] else row['backend']}")
 
 
 def footer(found):
@@ -795,17 +595,6 @@ def footer(found):
 
 def number_or_dash(value):
     return f"{value:.1f}" if value is not None else "-"
-
-
-def report(rows):
-    """Print rows as they come, a header above each part; returns them as a list."""
-    kept = []
-    for row in rows:
-        if not kept or kept[-1]["part"] != row["part"]:
-            print(header(row["part"]), flush=True)
-        kept.append(row)
-        print(line(row), flush=True)
-    return kept
 
 
 def main(argv=None):
@@ -830,7 +619,7 @@ def main(argv=None):
     check(device="cpu" if problem else None)
     print("check: the tiled backward pass is autograd's to 1e-10 in fp64 and passes gradcheck; flash's gradients are as good as naive's", flush=True)
     if not options.check:
-        print(footer(values(report(measure()))), flush=True)
+        print(footer(values(report(measure(), header, line))), flush=True)
     return 0
 
 

@@ -16,7 +16,6 @@ Left out: the backward pass, dropout, and S = 1, where PyTorch regroups the head
 """
 
 import argparse
-import ctypes
 import gc
 import json
 import math
@@ -25,16 +24,22 @@ import random
 import re
 import subprocess
 import sys
-import warnings
 
-MIB, GIB = 2**20, 2**30
-SEED = 2026
+try:
+    from kit.card import gpu_problem, stop
+    from kit.errors import reference, relative_difference
+    from kit.inputs import BYTES, inputs, SEED
+    from kit.kernels import kernels_of, once, short, shortened
+    from kit.memory import attempt, GIB, mib, MIB, minus, release
+    from kit.sizes import kv_splits, largest_S, round_up
+    from kit.table import cell, report, yes_no
+except ModuleNotFoundError:
+    sys.exit(print("This is the source, which needs the folder kit beside it. The single file is examples/flash_vs_naive_memory.py of the lesson's site.", file=sys.stderr) or 2)
+
 CAP_GIB = 24
 LENGTHS = (1024, 2048, 4096, 8192, 16384, 32768)
 HEADS = ((28, False), (4, False), (4, True))               # (KV heads, causal)
 QWEN = {"B": 1, "heads": 28, "kv_heads": 28, "S": 1024, "d": 128, "dtype": "bf16", "causal": False}
-DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
-BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
 
 
 # The two sides.
@@ -126,46 +131,6 @@ def flash_bytes(B, heads, kv_heads, S, d, e=2, sms=132):
     return inputs + padded + output + lse + rng + accumulators
 
 
-def kv_splits(B, heads, S, d, sms):
-    """Into how many parts PyTorch's flash kernel cuts K and V, so that a short sequence still fills the GPU.
-
-    The rule of num_splits_heuristic and set_params_splitkv in flash_api.cpp, in its arithmetic (fp32): one part when the
-    blocks fill 80 % of the slots; else the smallest number whose last wave is at least 85 % as full as the best one's.
-    d is the head dimension after padding.
-    """
-    blocks = B * heads * -(-S // 64)                       # Q tiles of 64 rows
-    tiles = -(-S // (256 if d <= 64 else 128 if d <= 128 else 64))
-    slots = 2 * sms                                        # two blocks of 128 threads on a multiprocessor
-    if blocks >= fp32(fp32(0.8) * slots):
-        return 1
-    fill = {}
-    for n in range(1, min(128, slots, tiles) + 1):
-        if n == 1 or -(-tiles // n) != -(-tiles // (n - 1)):    # one part more changes nothing: not a choice
-            waves = fp32(fp32(blocks * n) / slots)
-            fill[n] = fp32(waves / math.ceil(waves))
-    return next(n for n, full in fill.items() if full >= 0.85 * max(fill.values()))
-
-
-def fp32(x):
-    """x rounded to fp32."""
-    return ctypes.c_float(x).value
-
-
-def round_up(x, multiple):
-    return -(-x // multiple) * multiple
-
-
-def largest_S(limit, size):
-    """The largest S for which size(S) is at most `limit` bytes; size must grow with S."""
-    low, high = 0, 1
-    while size(high) <= limit:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if size(middle) <= limit else (low, middle)
-    return low
-
-
 def predicted(shape, sms=132):
     """(naive, flash) in bytes for a shape like QWEN."""
     B, heads, kv_heads, S, d = (shape[name] for name in ("B", "heads", "kv_heads", "S", "d"))
@@ -214,20 +179,6 @@ def random_shapes(count=100, seed=SEED):
 
 # The check: same numbers first.
 
-def reference(q, k, v, causal):
-    """Attention in fp64, written without anything that naive() or flash() uses: grouped einsum and logsumexp."""
-    import torch
-
-    B, H, S, d = q.shape
-    q, k, v = q.double().reshape(B, k.shape[1], -1, S, d), k.double(), v.double()      # q [B, H_kv, G, S, d]
-    s = torch.einsum("bhgid,bhjd->bhgij", q, k) * d**-0.5                              # [B, H_kv, G, S, S]
-    if causal:
-        at = torch.arange(S, device=q.device)
-        s = torch.where(at[None, :] > at[:, None], -torch.inf, s)
-    p = torch.exp(s - torch.logsumexp(s, dim=-1, keepdim=True))                        # [B, H_kv, G, S, S]
-    return torch.einsum("bhgij,bhjd->bhgid", p, v).reshape(B, H, S, d)                 # [B, H, S, d]
-
-
 def check(attention=flash, baseline=naive, device=None, S=None):
     """Raises AssertionError unless both sides compute attention: |flash16 - ref64| <= 2·|naive16 - ref64| + 1e-5.
 
@@ -251,27 +202,7 @@ def check(attention=flash, baseline=naive, device=None, S=None):
             raise AssertionError(f"flash is off by {worst:.1e}, allowed are {allowed:.1e} ({case})")
 
 
-def relative_difference(a, b, rows=1024):
-    """|a - b| / |b| in the Frobenius norm, for [B, H, S, d], a few rows at a time to need no memory of note."""
-    off = norm = 0.0
-    for i in range(0, a.shape[2], rows):
-        x, y = a[:, :, i : i + rows].float(), b[:, :, i : i + rows].float()
-        off, norm = off + (x - y).square().sum().item(), norm + y.square().sum().item()
-    return math.sqrt(off / norm)
-
-
 # The measurement.
-
-def inputs(shape, device="cuda", filled=True):
-    """q [B, H, S, d], k and v [B, H_kv, S, d]: the same random numbers each time, or whatever is in memory."""
-    import torch
-
-    torch.manual_seed(SEED)
-    make = torch.randn if filled else torch.empty
-    kind = {"dtype": getattr(torch, DTYPES[shape["dtype"]]), "device": device}
-    B, S, d = shape["B"], shape["S"], shape["d"]
-    return tuple(make(B, heads, S, d, **kind) for heads in (shape["heads"], shape["kv_heads"], shape["kv_heads"]))
-
 
 def weigh(attention, shape):
     """Peak bytes (requested, allocated) of q, k, v and attention(q, k, v) above what was alive before, and o itself."""
@@ -288,78 +219,9 @@ def weigh(attention, shape):
     return requested, allocated, o
 
 
-def attempt(measure, *args):
-    """measure(*args), or None when the GPU's memory does not suffice.
-
-    The cleaning stands after the except block: inside it the exception still holds every frame, and they hold the tensors.
-    """
-    result = None
-    try:
-        result = measure(*args)
-    except RuntimeError as error:
-        if "out of memory" not in str(error).lower():
-            raise
-    if result is None:
-        release()
-    return result
-
-
-def release():
-    """Hand everything that no tensor uses back to the driver."""
-    import torch
-
-    gc.collect()
-    torch.cuda.empty_cache()
-
-
-def which_kernel(call):
-    """The names of the GPU kernels that call() launches, in order, as torch.profiler saw them."""
-    import torch
-    from torch.profiler import ProfilerActivity, profile
-
-    torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as seen:
-        call()
-        torch.cuda.synchronize()
-    events = [event for event in seen.events() if event.device_type == torch.autograd.DeviceType.CUDA]
-    names = [event.name for event in sorted(events, key=lambda event: event.time_range.start)]
-    return [name for name in names if ("(" in name or "_" in name) and not name.startswith(("Memcpy", "Memset"))]
-
-
-def kernels_of(*calls):
-    """which_kernel() of each call, in one session of the profiler: a kernel that only waits marks where one begins."""
-    import torch
-
-    def all_of_them():
-        for call in calls:
-            torch.cuda._sleep(1000)                        # its kernel is called spin_kernel
-            call()
-
-    runs = []
-    for name in which_kernel(all_of_them):
-        if "spin_kernel" in name:
-            runs.append([])
-        elif runs:
-            runs[-1].append(name)
-    if len(runs) == len(calls) and all(runs):
-        return runs
-    return [which_kernel(call) for call in calls]
-
-
 def call_of(side, shape):
     """side() on tensors that are made without a kernel, for which_kernel()."""
     return lambda: side(*inputs(shape, filled=False), shape["causal"])
-
-
-def short(name):
-    """A kernel's name without return type, namespaces and template arguments."""
-    name = re.sub(r"^void\s+", "", name).replace("(anonymous namespace)::", "")
-    return re.split(r"[<(]", name)[0].rsplit("::", 1)[-1]
-
-
-def once(names):
-    """The names in order, neighbours that repeat told once, as one text; None when there are none."""
-    return " + ".join(name for i, name in enumerate(names) if i == 0 or name != names[i - 1]) or None
 
 
 def warm_up():
@@ -392,10 +254,9 @@ def pair_row(part, shape, sms, kernels=None):
     if rel_err is not None and not rel_err <= 0.02:
         raise AssertionError(f"naive and flash differ by {rel_err:.1e} (relative, Frobenius norm) on {shape}")
     if kernels is None:
-        sides = [side for side, peak in ((naive, naive_peak), (flash, flash_peak)) if peak]
-        calls = [call_of(side, shape) for side in sides]
-        seen = attempt(kernels_of, *calls) or attempt(kernels_of, *calls) or [[] for _ in sides]   # again with the cache emptied
-        kernels = {side.__name__: names for side, names in zip(sides, seen)}
+        calls = {side: call_of({"naive": naive, "flash": flash}[side], shape) for side, peak in (("naive", naive_peak), ("flash", flash_peak)) if peak}
+        seen = attempt(kernels_of, *calls.values()) or attempt(kernels_of, *calls.values()) or [[] for _ in calls]   # again with the cache emptied
+        kernels = dict(zip(calls, seen))
         release()
     naive_predicted, flash_predicted = predicted(shape, sms)
     both = naive_peak and flash_peak
@@ -450,12 +311,12 @@ def start_capped(count=5):
 
     if torch.cuda.mem_get_info()[1] < (CAP_GIB + 2) * GIB or "__file__" not in globals():
         return []
-    return [child_process("--capped") for _ in range(count)]
+    return [child_process(capped_child) for _ in range(count)]
 
 
-def child_process(*arguments):
-    """This file again, in a process of its own that reads a line of JSON and answers with one."""
-    command = [sys.executable, os.path.abspath(__file__), *arguments]
+def child_process(work):
+    """This file again, in a process of its own that runs work(): it reads a line of JSON and answers with one."""
+    command = [sys.executable, os.path.abspath(__file__), "--child", work.__name__]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -472,6 +333,11 @@ def answer(child, seconds=240):
     if child.returncode:
         raise RuntimeError(f"a child process failed: {(err.strip().splitlines() or ['no message'])[-1]}")
     return json.loads(out.strip().splitlines()[-1])
+
+
+def reply(result):
+    """What a child answers."""
+    sys.stdout.write(json.dumps(result) + "\n")
 
 
 def give_jobs(children, workspace_mib):
@@ -517,11 +383,11 @@ def capped_child():
     peak = (attempt(weigh, side, shape) or (None,))[0]
     reserved = torch.cuda.memory_stats()["reserved_bytes.all.peak"]
     release()
-    print(json.dumps({
+    reply({
         "part": "cap", "impl": job["impl"], **shape, "cap_gib": job["cap_gib"], "peak_mib": mib(peak), "predicted_mib": mib(size),
         "diff_bytes": minus(size, peak), "reserved_mib": mib(reserved), "workspace_mib": workspace_mib,
         "kernel": once(kernels_of(call_of(side, shape))[0]) if peak else None, "status": "ok" if peak else "oom",
-    }))
+    })
 
 
 def arithmetic_S(cap_gib, workspace_mib):
@@ -546,7 +412,7 @@ def resident_rows(lengths=LENGTHS[:3]):
             if sizes[impl == "flash"] > 0.7 * available_bytes():
                 row["status"] = "oom"
                 continue
-            child = child_process("--resident")
+            child = child_process(resident_child)
             try:
                 send(child, {"impl": impl, "S": S})
                 found = answer(child, 600)
@@ -593,7 +459,7 @@ def resident_child():
         side(q, k, v)
     peak = max_resident_bytes() - before
     kernel = next((name for name in Operators.seen if "scaled_dot_product" in name), None) or once(Operators.seen)
-    print(json.dumps({"peak_mib": mib(peak), "kernel": kernel}))
+    reply({"peak_mib": mib(peak), "kernel": kernel})
 
 
 def max_resident_bytes():
@@ -692,24 +558,21 @@ def header(part):
 
 def line(row):
     """A row as text; empty for a random shape that the formulas hit."""
-    def number(value, width, digits=1):
-        return f"{value:{width}.{digits}f}" if value is not None else "-".rjust(width)
-
-    kernel = " + ".join(short(name) for name in (row["kernel"] or "-").split(" + "))
+    kernel = shortened(row["kernel"])
     if row["part"] in ("grid", "random"):
-        text = (f"{row['kv_heads']:8}  {yes_no(row['causal']):>6} {row['S']:6} {number(row['naive_mib'], 10)} {number(row['naive_diff_bytes'], 8, 0)} "
-                f"{number(row['flash_mib'], 10)} {number(row['flash_diff_bytes'], 8, 0)} {number(row['ratio'], 6)}  {row['status']:6}  {kernel}")
+        text = (f"{row['kv_heads']:8}  {yes_no(row['causal']):>6} {row['S']:6} {cell(row['naive_mib'], 10)} {cell(row['naive_diff_bytes'], 8, 0)} "
+                f"{cell(row['flash_mib'], 10)} {cell(row['flash_diff_bytes'], 8, 0)} {cell(row['ratio'], 6)}  {row['status']:6}  {kernel}")
         if row["part"] == "grid":
             return text
         missed = row["naive_diff_bytes"] or row["flash_diff_bytes"] or row["status"] != "ok"
         return f"{text}  B={row['B']} heads={row['heads']} d={row['d']} {row['dtype']}" if missed else ""
     if row["part"] == "default":
-        return f"S = {row['S']}, 28 KV heads: {number(row['default_mib'], 0)} MiB, backend {row['backend']}, {row['status']}, {kernel}"
+        return f"S = {row['S']}, 28 KV heads: {cell(row['default_mib'], 0)} MiB, backend {row['backend']}, {row['status']}, {kernel}"
     if row["part"] == "cap":
-        return (f"{row['impl']} S = {row['S']:6}  predicted {number(row['predicted_mib'], 8)} MiB, measured {number(row['peak_mib'], 8)}, "
-                f"reserved {number(row['reserved_mib'], 8)}  {row['status']:3}  {kernel if row['impl'] == 'flash' else ''}").rstrip()
-    return (f"{row['S']:6} {number(row['naive_mib'], 10)} {number(row['naive_predicted_mib'], 10)} {number(row['flash_mib'], 10)} "
-            f"{number(row['flash_predicted_mib'], 10)} {number(row['ratio'], 6)}  {row['status']:6}  {kernel}")
+        return (f"{row['impl']} S = {row['S']:6}  predicted {cell(row['predicted_mib'], 8)} MiB, measured {cell(row['peak_mib'], 8)}, "
+                f"reserved {cell(row['reserved_mib'], 8)}  {row['status']:3}  {kernel if row['impl'] == 'flash' else ''}").rstrip()
+    return (f"{row['S']:6} {cell(row['naive_mib'], 10)} {cell(row['naive_predicted_mib'], 10)} {cell(row['flash_mib'], 10)} "
+            f"{cell(row['flash_predicted_mib'], 10)} {cell(row['ratio'], 6)}  {row['status']:6}  {kernel}")
 
 
 def footer(found):
@@ -728,82 +591,19 @@ def footer(found):
     return "\n".join(lines)
 
 
-def report(rows):
-    """Print rows as they come, a header above each part; returns them as a list."""
-    kept = []
-    for row in rows:
-        if not kept or kept[-1]["part"] != row["part"]:
-            print(header(row["part"]), flush=True)
-        kept.append(row)
-        if line(row):
-            print(line(row), flush=True)
-    return kept
-
-
-def mib(size):
-    return None if size is None else size / MIB
-
-
-def minus(a, b):
-    return None if a is None or b is None else a - b
-
-
-def yes_no(flag):
-    return "yes" if flag else "no"
-
-
-def gpu_problem(device=0):
-    """Why flash attention cannot run on GPU number `device` here, in one line; None when it can."""
-    try:
-        import torch
-    except ImportError:
-        return "PyTorch is missing. Install it: https://pytorch.org/get-started/locally/"
-    hip, cuda = getattr(torch.version, "hip", None), getattr(torch.version, "cuda", None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        available = torch.cuda.is_available()
-    if not available and hip:
-        return f"PyTorch {torch.__version__} is a ROCm build and finds no GPU. Is the driver loaded, and may this user open it?"
-    if not available and not cuda:
-        return f"PyTorch {torch.__version__} is a CPU-only build. Install a build with CUDA: https://pytorch.org/get-started/locally/"
-    if not available:
-        try:
-            torch.cuda.init()
-            why = "no CUDA GPU is visible"
-        except Exception as error:
-            why = " ".join(str(error).split())
-        if "too old" in why:
-            return f"The NVIDIA driver is older than PyTorch {torch.__version__} (CUDA {cuda}) needs. Update the driver, or install a build for an older CUDA."
-        return f"PyTorch {torch.__version__} (CUDA {cuda}) finds no NVIDIA GPU or driver here. Check nvidia-smi and CUDA_VISIBLE_DEVICES."
-    if not 0 <= device < torch.cuda.device_count():
-        return f"There is no GPU number {device}: PyTorch sees {torch.cuda.device_count()}."
-    name, (major, minor) = torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)
-    if not hip and major < 8:
-        return f"{name} has compute capability {major}.{minor}; the flash kernel needs 8.0 (Ampere) or newer. Older cards have SDPA's memory-efficient backend, in fp16."
-    try:
-        a = torch.ones(16, 16, dtype=torch.bfloat16, device=f"cuda:{device}")
-        ok = (a @ a).sum().item() == 4096
-    except Exception as error:
-        why = " ".join(str(error).split())[:120]
-        built = " ".join(torch.cuda.get_arch_list())
-        return f"{name} ({major}.{minor}) runs no kernel of PyTorch {torch.__version__}, built for {built}: {why}. Install a build that names this card."
-    return None if ok else f"{name} computes a wrong 16 x 16 matmul: the installation or the card is broken."
-
-
 def main(argv=None):
     """Command line. Exit status 2 and one line on stderr where it cannot run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--predict", action="store_true", help="print the table of the formulas and stop (no GPU, no PyTorch)")
     parser.add_argument("--gib", type=float, default=24, help="memory of the card for --predict, in GiB (24)")
     parser.add_argument("--device", default="cuda:0", help="cuda:N as PyTorch counts them, or cpu (cuda:0)")
-    parser.add_argument("--capped", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--resident", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--child", choices=["capped_child", "resident_child"], help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if options.predict:
         print(predicted_table(options.gib))
         return 0
-    if options.capped or options.resident:
-        (capped_child if options.capped else resident_child)()
+    if options.child:
+        {"capped_child": capped_child, "resident_child": resident_child}[options.child]()
         return 0
     found = re.fullmatch(r"(?:cuda:?)?(\d*)|cpu", options.device)
     if not found:
@@ -820,7 +620,7 @@ def main(argv=None):
         if options.device != "cpu":
             print(problem)
         check(device="cpu")
-        report(resident_rows())
+        report(resident_rows(), header, line)
         return 0
     torch.cuda.set_device(index)
     if torch.version.hip:
@@ -828,13 +628,8 @@ def main(argv=None):
     print(f"{torch.cuda.get_device_name(index)}, PyTorch {torch.__version__}", flush=True)
     check()
     print("check: naive and flash agree with fp64 attention, 28/28 and 28/4 heads, with and without mask", flush=True)
-    print("\n" + footer(values(report(measure()))), flush=True)
+    print("\n" + footer(values(report(measure(), header, line))), flush=True)
     return 0
-
-
-def stop(why):
-    print(why, file=sys.stderr)
-    return 2
 
 
 if __name__ == "__main__":

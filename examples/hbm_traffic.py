@@ -40,7 +40,6 @@ Left out: fewer KV heads than query heads, the backward pass, split K and V. MiB
 
 import argparse
 import csv
-import gc
 import json
 import math
 import os
@@ -50,16 +49,23 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import warnings
 
-MIB = 2**20
-SEED = 2026
+try:
+    from kit.backends import only, sdpa
+    from kit.card import gpu_problem, stop
+    from kit.errors import reference
+    from kit.inputs import BYTES, inputs
+    from kit.kernels import once, short
+    from kit.memory import attempt, mib, release
+    from kit.table import cell, report, yes_no
+    from io_counter import flash_traffic
+except ModuleNotFoundError:
+    sys.exit(print("This is the source, which needs the folder kit beside it. The single file is examples/hbm_traffic.py of the lesson's site.", file=sys.stderr) or 2)
+
 RUNS = 3
 SHOWN = 4096                                               # the S of the table of single kernels and of most values
 LENGTHS = (1024, 2048, 4096, 8192, 16384)
 QWEN = {"B": 1, "heads": 28, "kv_heads": 28, "S": 1024, "d": 128, "dtype": "bf16", "causal": False}
-DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
-BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
 SECTOR = 32                                                # bytes
 PASSES = "profiler__replayer_passes"                       # ncu adds it to what it is asked for
 COUNTED = ("dram_read", "dram_write", "sm_read", "tex_read", "tex_write", "l2", "ns")
@@ -110,11 +116,8 @@ def naive_steps(q, k, v, causal=False, future=None):
 def by_backend(name):
     """attention(q, k, v, causal) by one of PyTorch's fused kernels and no other. RuntimeError where it cannot run."""
     def attention(q, k, v, causal=False):
-        import torch.nn.functional as F
-        from torch.nn.attention import SDPBackend, sdpa_kernel
-
-        with sdpa_kernel([getattr(SDPBackend, name)]):
-            return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        with only(name):
+            return sdpa(q, k, v, causal)
     return attention
 
 
@@ -123,7 +126,7 @@ def is_refusal(error):
     return "No available kernel" in str(error) or "No viable backend" in str(error)
 
 
-FUSED = {"flash": by_backend("FLASH_ATTENTION"), "cudnn": by_backend("CUDNN_ATTENTION")}
+FUSED = {"flash": by_backend("flash"), "cudnn": by_backend("cudnn")}
 
 
 def fused_steps(impl):
@@ -183,19 +186,6 @@ def floor_bytes(B, heads, S, d, e=2):
     return 4 * B * heads * S * d * e
 
 
-def flash_traffic(S, d, Br, Bc, causal=False):
-    """(loads, stores) of tiled attention in elements, for one head: q in once, o out once, k and v in for each Q tile.
-
-    With a causal mask a Q tile reads up to the KV tile that holds the diagonal of its last row, and no further.
-    """
-    loads = 0
-    for i in range(0, S, Br):
-        rows = min(Br, S - i)
-        keys = min(-(-(i + rows) // Bc) * Bc, S) if causal else S
-        loads += rows * d + 2 * keys * d
-    return loads, S * d
-
-
 def sm_model(tile, B, heads, S, d, causal, e=2):
     """What the multiprocessors load and store with a tile (Br, Bc), in bytes; None without a tile."""
     return B * heads * e * sum(flash_traffic(S, d, *tile, causal)) if tile else None
@@ -228,20 +218,6 @@ def kv_at_work(tile, blocks, waves, sms, B, heads, S, d, e=2):
 
 # The check: the same function first.
 
-def reference(q, k, v, causal):
-    """Attention in fp64, written without anything that naive() or flash() uses: grouped einsum and logsumexp."""
-    import torch
-
-    B, H, S, d = q.shape
-    q, k, v = q.double().reshape(B, k.shape[1], -1, S, d), k.double(), v.double()      # q [B, H_kv, G, S, d]
-    s = torch.einsum("bhgid,bhjd->bhgij", q, k) * d**-0.5                              # [B, H_kv, G, S, S]
-    if causal:
-        at = torch.arange(S, device=q.device)
-        s = torch.where(at[None, :] > at[:, None], -torch.inf, s)
-    p = torch.exp(s - torch.logsumexp(s, dim=-1, keepdim=True))                        # [B, H_kv, G, S, S]
-    return torch.einsum("bhgij,bhjd->bhgid", p, v).reshape(B, H, S, d)                 # [B, H, S, d]
-
-
 def check(attention=None, device=None, S=None):
     """Raises AssertionError unless |x16 - ref64| <= 2·|naive16 - ref64| + 1e-5 for each implementation x that runs here.
 
@@ -271,41 +247,6 @@ def check(attention=None, device=None, S=None):
                 raise AssertionError(f"{name} is off by {off:.1e}, allowed are {allowed:.1e} (causal={causal}, S={S})")
 
 
-def inputs(shape, device="cuda", filled=True):
-    """q [B, H, S, d], k and v [B, H_kv, S, d]: the same random numbers each time, or whatever is in memory."""
-    import torch
-
-    torch.manual_seed(SEED)
-    make = torch.randn if filled else torch.empty
-    kind = {"dtype": getattr(torch, DTYPES[shape["dtype"]]), "device": device}
-    B, S, d = shape["B"], shape["S"], shape["d"]
-    return tuple(make(B, heads, S, d, **kind) for heads in (shape["heads"], shape["kv_heads"], shape["kv_heads"]))
-
-
-def attempt(measure, *args):
-    """measure(*args), or None when the GPU's memory does not suffice.
-
-    The cleaning stands after the except block: inside it the exception still holds every frame, and they hold the tensors.
-    """
-    result = None
-    try:
-        result = measure(*args)
-    except RuntimeError as error:
-        if "out of memory" not in str(error).lower():
-            raise
-    if result is None:
-        release()
-    return result
-
-
-def release():
-    """Hand everything that no tensor uses back to the driver."""
-    import torch
-
-    gc.collect()
-    torch.cuda.empty_cache()
-
-
 # The child: it runs the cases under ncu and writes down, a line of JSON a case, which steps it marked.
 
 def cases():
@@ -327,7 +268,8 @@ def counted_child(manifest, device):
                 if not is_refusal(error):
                     raise
                 status = "refused"
-            print(json.dumps({"case": case, "steps": steps, "status": status}), file=out, flush=True)
+            out.write(json.dumps({"case": case, "steps": steps, "status": status}) + "\n")
+            out.flush()
 
 
 def run_counted(case, steps):
@@ -387,7 +329,7 @@ def count(ncu, metrics, device):
             ncu, "--csv", "--page", "raw", "--print-units", "base", "--print-kernel-base", "demangled", "--log-file", log,
             "--metrics", ",".join(metrics.values()), "--replay-mode", "kernel", "--cache-control", "all", "--clock-control", "none",
             "--profile-from-start", "off", "--target-processes", "all",
-            sys.executable, os.path.abspath(__file__), "--child", manifest, "--device", str(device),
+            sys.executable, os.path.abspath(__file__), f"--{counted_child.__name__}", manifest, "--device", str(device),
         ]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=1200,
                               env={**os.environ, "LC_ALL": "C", "PYTHONUTF8": "1"})
@@ -656,22 +598,6 @@ def footer(found):
     ))
 
 
-def report(rows):
-    """Print rows as they come, a header above each part; returns them as a list."""
-    kept = []
-    for row in rows:
-        if not kept or kept[-1]["part"] != row["part"]:
-            print(header(row["part"]), flush=True)
-        kept.append(row)
-        if line(row):
-            print(line(row), flush=True)
-    return kept
-
-
-def mib(size):
-    return None if size is None else size / MIB
-
-
 def gb(size):
     return None if size is None else size / 1e9
 
@@ -689,71 +615,14 @@ def off_pct(measured, model):
     return None if measured is None or not model else 100 * (measured / model - 1)
 
 
-def cell(value, width, digits=1):
-    return f"{value:{width}.{digits}f}" if value is not None else "-".rjust(width)
-
-
-def yes_no(flag):
-    return "yes" if flag else "no"
-
-
-def short(name):
-    """A kernel's name without return type, namespaces and template arguments."""
-    name = re.sub(r"^void\s+", "", name).replace("(anonymous namespace)::", "")
-    return re.split(r"[<(]", name)[0].rsplit("::", 1)[-1]
-
-
-def once(names):
-    """The names in order, neighbours that repeat told once, as one text; None when there are none."""
-    return " + ".join(name for i, name in enumerate(names) if i == 0 or name != names[i - 1]) or None
-
-
-def gpu_problem(device=0):
-    """Why flash attention cannot run on GPU number `device` here, in one line; None when it can."""
-    try:
-        import torch
-    except ImportError:
-        return "PyTorch is missing. Install it: https://pytorch.org/get-started/locally/"
-    hip, cuda = getattr(torch.version, "hip", None), getattr(torch.version, "cuda", None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        available = torch.cuda.is_available()
-    if not available and hip:
-        return f"PyTorch {torch.__version__} is a ROCm build and finds no GPU. Is the driver loaded, and may this user open it?"
-    if not available and not cuda:
-        return f"PyTorch {torch.__version__} is a CPU-only build. Install a build with CUDA: https://pytorch.org/get-started/locally/"
-    if not available:
-        try:
-            torch.cuda.init()
-            why = "no CUDA GPU is visible"
-        except Exception as error:
-            why = " ".join(str(error).split())
-        if "too old" in why:
-            return f"The NVIDIA driver is older than PyTorch {torch.__version__} (CUDA {cuda}) needs. Update the driver, or install a build for an older CUDA."
-        return f"PyTorch {torch.__version__} (CUDA {cuda}) finds no NVIDIA GPU or driver here. Check nvidia-smi and CUDA_VISIBLE_DEVICES."
-    if not 0 <= device < torch.cuda.device_count():
-        return f"There is no GPU number {device}: PyTorch sees {torch.cuda.device_count()}."
-    name, (major, minor) = torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)
-    if not hip and major < 8:
-        return f"{name} has compute capability {major}.{minor}; the flash kernel needs 8.0 (Ampere) or newer. Older cards have SDPA's memory-efficient backend, in fp16."
-    try:
-        a = torch.ones(16, 16, dtype=torch.bfloat16, device=f"cuda:{device}")
-        ok = (a @ a).sum().item() == 4096
-    except Exception as error:
-        why = " ".join(str(error).split())[:120]
-        built = " ".join(torch.cuda.get_arch_list())
-        return f"{name} ({major}.{minor}) runs no kernel of PyTorch {torch.__version__}, built for {built}: {why}. Install a build that names this card."
-    return None if ok else f"{name} computes a wrong 16 x 16 matmul: the installation or the card is broken."
-
-
 def main(argv=None):
     """Command line. Exit status 2 and one line on stderr where it cannot run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", type=int, default=0, metavar="N", help="the GPU, as PyTorch counts them (0)")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--counted_child", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
-    if options.child:
-        counted_child(options.child, options.device)
+    if options.counted_child:
+        counted_child(options.counted_child, options.device)
         return 0
     problem = gpu_problem(options.device)
     if problem:
@@ -767,15 +636,10 @@ def main(argv=None):
         print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, ncu {version_of(find_ncu())}", flush=True)
         check()
         print("check: naive, flash and cuDNN agree with fp64 attention, with and without mask\n", flush=True)
-        print("\n" + footer(values(report(measure()))), flush=True)
+        print("\n" + footer(values(report(measure(), header, line))), flush=True)
     except NoCounters as why:
         return stop(str(why))
     return 0
-
-
-def stop(why):
-    print(why, file=sys.stderr)
-    return 2
 
 
 if __name__ == "__main__":

@@ -30,9 +30,12 @@ import sys
 import tempfile
 import threading
 import time
-import warnings
 
-from kit.identity import identity
+try:
+    from kit.card import gpu_problem, stop
+    from kit.identity import identity, Module
+except ModuleNotFoundError:
+    sys.exit(print("This is the source, which needs the folder kit beside it. The single file is examples/run.py of the lesson's site.", file=sys.stderr) or 2)
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -52,7 +55,7 @@ def find_labs(folder=HERE):
 
 
 def load(path):
-    """The lab as a module, without its folder on sys.path: a lab stands alone."""
+    """The lab as a module."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     lab = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(lab)
@@ -166,11 +169,11 @@ def strict(value):
 # Where a result comes from: nothing here names a host, a user or a folder.
 
 def source(path, commit=None, dirty=None):
-    """The program: its name, the identity of what measures in it, the commit, and whether it or the kit differs from that commit's version."""
+    """The program: its name, the identity of what measures in it, the commit, and whether it, or what it imports from beside it, differs from that commit's version."""
     if commit is None:
         commit = git("rev-parse", "HEAD")
     if dirty is None and commit:
-        changes = git("status", "--porcelain", "--", path.name, "kit")
+        changes = git("status", "--porcelain", "--", *map(str, [path, *Module(path).loaded]))
         dirty = None if changes is None else changes != ""
     return {"path": f"examples/{path.name}", "id": identity(path), "commit": commit, "dirty": dirty}
 
@@ -246,44 +249,6 @@ def cannot_write(folder):
         return f"Cannot write into {folder}: {error.strerror}. Choose another folder: --results DIR"
 
 
-def gpu_problem(device=0):
-    """Why flash attention cannot run on GPU number `device` here, in one line; None when it can."""
-    try:
-        import torch
-    except ImportError:
-        return "PyTorch is missing. Install it: https://pytorch.org/get-started/locally/"
-    hip, cuda = getattr(torch.version, "hip", None), getattr(torch.version, "cuda", None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        available = torch.cuda.is_available()
-    if not available and hip:
-        return f"PyTorch {torch.__version__} is a ROCm build and finds no GPU. Is the driver loaded, and may this user open it?"
-    if not available and not cuda:
-        return f"PyTorch {torch.__version__} is a CPU-only build. Install a build with CUDA: https://pytorch.org/get-started/locally/"
-    if not available:
-        try:
-            torch.cuda.init()
-            why = "no CUDA GPU is visible"
-        except Exception as error:
-            why = " ".join(str(error).split())
-        if "too old" in why:
-            return f"The NVIDIA driver is older than PyTorch {torch.__version__} (CUDA {cuda}) needs. Update the driver, or install a build for an older CUDA."
-        return f"PyTorch {torch.__version__} (CUDA {cuda}) finds no NVIDIA GPU or driver here. Check nvidia-smi and CUDA_VISIBLE_DEVICES."
-    if not 0 <= device < torch.cuda.device_count():
-        return f"There is no GPU number {device}: PyTorch sees {torch.cuda.device_count()}."
-    name, (major, minor) = torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)
-    if not hip and major < 8:
-        return f"{name} has compute capability {major}.{minor}; the flash kernel needs 8.0 (Ampere) or newer. Older cards have SDPA's memory-efficient backend, in fp16."
-    try:
-        a = torch.ones(16, 16, dtype=torch.bfloat16, device=f"cuda:{device}")
-        ok = (a @ a).sum().item() == 4096
-    except Exception as error:
-        why = " ".join(str(error).split())[:120]
-        built = " ".join(torch.cuda.get_arch_list())
-        return f"{name} ({major}.{minor}) runs no kernel of PyTorch {torch.__version__}, built for {built}: {why}. Install a build that names this card."
-    return None if ok else f"{name} computes a wrong 16 x 16 matmul: the installation or the card is broken."
-
-
 def main(argv=None):
     """Command line. Exit status 0, 1 when a lab failed, 2 when nothing could be started, 3 when none failed and some were skipped."""
     if (argv := sys.argv[1:] if argv is None else argv)[:1] == ["compare"]:
@@ -321,11 +286,6 @@ def main(argv=None):
     if not left:
         return 0
     return stop(summary(left, len(asked)), 1 if any(word == "failed" for word, _ in left.values()) else 3)
-
-
-def stop(why, status=2):
-    print(why, file=sys.stderr)
-    return status
 
 
 if __name__ == "__main__":

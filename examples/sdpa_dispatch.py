@@ -17,23 +17,26 @@ and aten/src/ATen/native/transformers/attention.cpp. They change from version to
 Left out: dropout, nested tensors, head dimensions of v other than d, ROCm. MiB is 2^20 bytes.
 """
 
-import argparse
 import contextlib
-import gc
 import math
 import re
 import sys
 import warnings
 
-MIB = 2**20
-SEED = 2026
+try:
+    from kit.backends import BACKENDS
+    from kit.command import command
+    from kit.inputs import DTYPES, SEED
+    from kit.kernels import kernels_of, once, short, which_kernel
+    from kit.memory import attempt, mib, release
+except ModuleNotFoundError:
+    sys.exit(print("This is the source, which needs the folder kit beside it. The single file is examples/sdpa_dispatch.py of the lesson's site.", file=sys.stderr) or 2)
+
 HEADS = 28
 PLAIN = {"dtype": "bf16", "d": 128, "mask": "none", "kv_heads": HEADS, "enable_gqa": False, "S_q": 1024, "S_kv": 1024,
          "layout": "BHSD", "grad": False, "deterministic": False}
 GQA = {"kv_heads": 4, "enable_gqa": True}
-DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 HEAD_DIMS = (32, 64, 96, 100, 128, 192, 256, 320, 512)
-BACKENDS = {"math": "MATH", "flash": "FLASH_ATTENTION", "efficient": "EFFICIENT_ATTENTION", "cudnn": "CUDNN_ATTENTION"}
 WORDS = {"causal": "causal", "boolean": "boolean mask", "float": "float mask", "learned": "learned mask"}
 
 
@@ -477,124 +480,6 @@ def check(attention=attend, device=None):
             raise AssertionError(f"SDPA is off by {rel_err:.1e} (relative) on: {name_of(case)}")
 
 
-# Copies of functions whose home is flash_vs_naive_memory.py.
-
-def attempt(measure, *args):
-    """measure(*args), or None when the GPU's memory does not suffice.
-
-    The cleaning stands after the except block: inside it the exception still holds every frame, and they hold the tensors.
-    """
-    result = None
-    try:
-        result = measure(*args)
-    except RuntimeError as error:
-        if "out of memory" not in str(error).lower():
-            raise
-    if result is None:
-        release()
-    return result
-
-
-def release():
-    """Hand everything that no tensor uses back to the driver."""
-    import torch
-
-    gc.collect()
-    torch.cuda.empty_cache()
-
-
-def which_kernel(call):
-    """The names of the GPU kernels that call() launches, in order, as torch.profiler saw them."""
-    import torch
-    from torch.profiler import ProfilerActivity, profile
-
-    torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as seen:
-        call()
-        torch.cuda.synchronize()
-    events = [event for event in seen.events() if event.device_type == torch.autograd.DeviceType.CUDA]
-    names = [event.name for event in sorted(events, key=lambda event: event.time_range.start)]
-    return [name for name in names if ("(" in name or "_" in name) and not name.startswith(("Memcpy", "Memset"))]
-
-
-def kernels_of(*calls):
-    """which_kernel() of each call, in one session of the profiler: a kernel that only waits marks where one begins."""
-    import torch
-
-    def all_of_them():
-        for call in calls:
-            torch.cuda._sleep(1000)                        # its kernel is called spin_kernel
-            call()
-
-    runs = []
-    for name in which_kernel(all_of_them):
-        if "spin_kernel" in name:
-            runs.append([])
-        elif runs:
-            runs[-1].append(name)
-    if len(runs) == len(calls) and all(runs):
-        return runs
-    return [which_kernel(call) for call in calls]
-
-
-def short(name):
-    """A kernel's name without return type, namespaces and template arguments."""
-    name = re.sub(r"^void\s+", "", name).replace("(anonymous namespace)::", "")
-    return re.split(r"[<(]", name)[0].rsplit("::", 1)[-1]
-
-
-def once(names):
-    """The names in order, neighbours that repeat told once, as one text; None when there are none."""
-    return " + ".join(name for i, name in enumerate(names) if i == 0 or name != names[i - 1]) or None
-
-
-def mib(size):
-    return None if size is None else size / MIB
-
-
-def gpu_problem(device=0):
-    """Why flash attention cannot run on GPU number `device` here, in one line; None when it can."""
-    try:
-        import torch
-    except ImportError:
-        return "PyTorch is missing. Install it: https://pytorch.org/get-started/locally/"
-    hip, cuda = getattr(torch.version, "hip", None), getattr(torch.version, "cuda", None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        available = torch.cuda.is_available()
-    if not available and hip:
-        return f"PyTorch {torch.__version__} is a ROCm build and finds no GPU. Is the driver loaded, and may this user open it?"
-    if not available and not cuda:
-        return f"PyTorch {torch.__version__} is a CPU-only build. Install a build with CUDA: https://pytorch.org/get-started/locally/"
-    if not available:
-        try:
-            torch.cuda.init()
-            why = "no CUDA GPU is visible"
-        except Exception as error:
-            why = " ".join(str(error).split())
-        if "too old" in why:
-            return f"The NVIDIA driver is older than PyTorch {torch.__version__} (CUDA {cuda}) needs. Update the driver, or install a build for an older CUDA."
-        return f"PyTorch {torch.__version__} (CUDA {cuda}) finds no NVIDIA GPU or driver here. Check nvidia-smi and CUDA_VISIBLE_DEVICES."
-    if not 0 <= device < torch.cuda.device_count():
-        return f"There is no GPU number {device}: PyTorch sees {torch.cuda.device_count()}."
-    name, (major, minor) = torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)
-    if not hip and major < 8:
-        return f"{name} has compute capability {major}.{minor}; the flash kernel needs 8.0 (Ampere) or newer. Older cards have SDPA's memory-efficient backend, in fp16."
-    try:
-        a = torch.ones(16, 16, dtype=torch.bfloat16, device=f"cuda:{device}")
-        ok = (a @ a).sum().item() == 4096
-    except Exception as error:
-        why = " ".join(str(error).split())[:120]
-        built = " ".join(torch.cuda.get_arch_list())
-        return f"{name} ({major}.{minor}) runs no kernel of PyTorch {torch.__version__}, built for {built}: {why}. Install a build that names this card."
-    return None if ok else f"{name} computes a wrong 16 x 16 matmul: the installation or the card is broken."
-
-
-def stop(why):
-    print(why, file=sys.stderr)
-    return 2
-
-
 # Rows, values and text.
 
 def measure():
@@ -687,33 +572,8 @@ def footer(found):
             f"wrong against fp64: {found['wrong']}")
 
 
-def report(rows):
-    """Print rows as they come, a header above each part; returns them as a list."""
-    kept = []
-    for row in rows:
-        if not kept or kept[-1]["part"] != row["part"]:
-            print(header(row["part"]), flush=True)
-        kept.append(row)
-        print(line(row), flush=True)
-    return kept
-
-
 def main(argv=None):
-    """Command line. Exit status 2 and one line on stderr where it cannot run."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", type=int, default=0, metavar="N", help="the GPU, as PyTorch counts them (0)")
-    options = parser.parse_args(argv)
-    problem = gpu_problem(options.device)
-    if problem:
-        return stop(problem)
-    import torch
-
-    torch.cuda.set_device(options.device)
-    print(f"{torch.cuda.get_device_name(options.device)}, PyTorch {torch.__version__}", flush=True)
-    check()
-    print("check: masks, lengths, grouped heads and layouts mean what this file says", flush=True)
-    print(footer(values(report(measure()))), flush=True)
-    return 0
+    return command(argv, __doc__, check, "masks, lengths, grouped heads and layouts mean what this file says", measure, header, line, values, footer)
 
 
 if __name__ == "__main__":

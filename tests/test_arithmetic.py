@@ -10,8 +10,9 @@ import re
 import flash_vs_naive_memory as lab
 import io_counter
 import pytest
-import ring_attention as ring
+from support import bundled
 
+ring = bundled("ring_attention")
 DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30

@@ -11,9 +11,10 @@ import pytest
 import support
 import torch
 
-import attention_error as lab
+from support import bundled
 
-EXAMPLES = pathlib.Path(lab.__file__).resolve().parent
+lab = bundled("attention_error")
+EXAMPLES = pathlib.Path(__file__).resolve().parents[1] / "examples"
 RESULT = EXAMPLES / "results/nvidia-h200/attention_error.json"
 
 
@@ -179,7 +180,7 @@ def rows(monkeypatch):
 
 
 def test_rows(rows, capsys):
-    lab.report(rows)
+    lab.report(rows, lab.header, lab.line)
     found = lab.values(rows)
     errors = {(row["inputs"], row["impl"]): row for row in rows if row["part"] == "error"}
     assert list(errors) == [(kind, impl) for kind in lab.INPUTS for impl in ("naive", "math", "flash", "cudnn", "efficient")]

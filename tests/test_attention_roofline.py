@@ -17,7 +17,9 @@ import torch
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 RESULT = EXAMPLES / "results" / "nvidia-h200" / "attention_roofline.json"
-import attention_roofline as lab  # noqa: E402
+from support import bundled  # noqa: E402
+
+lab = bundled("attention_roofline")
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +89,7 @@ def test_under_the_roof():
 
 
 def test_predict_needs_no_torch(tmp_path):
-    shutil.copy(EXAMPLES / "attention_roofline.py", tmp_path)
+    shutil.copy(lab.__file__, tmp_path)
     run = [sys.executable, "-I", "-S", "attention_roofline.py"]
     done = subprocess.run([*run, "--predict"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and done.stderr == ""
@@ -207,7 +209,7 @@ def small(fake_gpu, monkeypatch):
     """The lab on that card, with short sequences and small ceilings."""
     original, copy, matmul = lab.inputs, lab.copy_row, lab.matmul_row
     monkeypatch.setattr(lab, "inputs", lambda shape, device="cpu", filled=True: original(shape, "cpu", filled))
-    monkeypatch.setattr(lab, "copy_row", lambda when: copy(when, n=1000, device="cpu"))
+    monkeypatch.setattr(lab, "copy_row", lambda when, seconds: copy(when, seconds, n=1000, device="cpu"))
     monkeypatch.setattr(lab, "matmul_row", lambda when: matmul(when, n=64, device="cpu"))
     monkeypatch.setattr(lab, "which_kernel", lambda call: ["one_kernel"])
     monkeypatch.setattr(lab, "kernels_of", lambda *calls: [call() or ["void ns::one_kernel<1>(int)", "two_kernel"] for call in calls])
@@ -328,9 +330,9 @@ def test_quantiles_and_turns():
 
 
 def test_a_copy_that_no_kernel_made_is_named(small, monkeypatch):
-    assert lab.copy_row("before")["kernel"] == "one_kernel"
+    assert lab.copy_row("before", 0.0)["kernel"] == "one_kernel"
     monkeypatch.setattr(lab, "which_kernel", lambda call: [])
-    row = lab.copy_row("before")
+    row = lab.copy_row("before", 0.0)
     assert row["kernel"] == "Memcpy DtoD" and row["traffic_bytes"] == 8000 and math.isclose(row["gbps"], 8e-3 / row["ms"])
 
 

@@ -1,5 +1,6 @@
-"""tools/bundle.py: one file of many, subject first, harness last, that says what its source says."""
+"""tools/bundle.py: one file of many, subject first, harness last, that says what its source says; and nothing stands twice in examples/."""
 import ast
+import collections
 import os
 import shutil
 import subprocess
@@ -142,3 +143,67 @@ def test_a_source_without_its_kit_says_in_one_line_where_the_single_file_is(name
     shutil.copy(EXAMPLES / name, tmp_path)
     done = run(tmp_path / name)
     assert done.returncode == 2 and not done.stdout and len(done.stderr.splitlines()) == 1 and f"examples/{name}" in done.stderr
+
+
+# Each thing once.
+
+RUN = 6
+
+
+def code_lines(path):
+    """[(number, line)] of what is code and no import: no blanks, comments, docstrings."""
+    text = path.read_text("utf-8")
+    lines, skip = text.splitlines(), set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.Import, ast.ImportFrom)) or isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            skip |= set(range(node.lineno, node.end_lineno + 1))
+    return [(number, line.split("  #")[0].strip()) for number, line in enumerate(lines, 1) if line.strip() and not line.strip().startswith("#") and number not in skip]
+
+
+def copies(folder, exempt=()):
+    """What stands in two files of `folder`: a run of RUN equal lines of code, told where."""
+    seen, found = {}, []
+    for path in sorted(folder.rglob("*.py")):
+        name = path.relative_to(folder).as_posix()
+        if name.startswith(exempt) or path.name in ("right.py", "wrong.py"):
+            continue
+        lines = code_lines(path)
+        for window in zip(*(lines[start:] for start in range(RUN))):
+            key = tuple(line for _, line in window)
+            if seen.setdefault(key, (name, window[0][0]))[0] != name:
+                found.append(f"{name}:{window[0][0]} is {':'.join(map(str, seen[key]))}")
+    return found
+
+
+def test_no_run_of_six_lines_of_code_stands_in_two_files():
+    found = copies(EXAMPLES, ("kernels/",))                # rungs of one ladder, whose shared lines are checked to be equal elsewhere
+    assert not found, "move it into examples/kit, or import it from its home: " + "; ".join(found)
+
+
+def test_a_copy_is_found_wherever_it_stands(tmp_path):
+    (tmp_path / "kit").mkdir()
+    lines = [f"x{n} = {n}" for n in range(RUN)]
+    (tmp_path / "a.py").write_text("\n".join(["import os", *lines]))
+    (tmp_path / "kit" / "b.py").write_text("def f():\n" + "\n\n".join(f"    {line}  # b" for line in lines[:-1]))
+    assert not copies(tmp_path)
+    (tmp_path / "kit" / "b.py").write_text("def f():\n" + "\n\n".join(f"    {line}  # b" for line in lines))
+    assert copies(tmp_path) == ["kit/b.py:2 is a.py:2"]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_source_is_short(name):
+    count = len((EXAMPLES / name).read_text("utf-8").splitlines())
+    assert count <= 650, f"{name} has {count} lines: what several labs need belongs into examples/kit, what is one lab's into a package of its own"
+
+
+def test_the_kit_holds_what_several_files_use():
+    """Nothing that belongs to one lab: each definition of the kit is reached from two programs, or is part of what identifies a measurement."""
+    users = collections.defaultdict(set)
+    for name in PROGRAMS:
+        program = bundle.Module(EXAMPLES / name)
+        for owner, statement in bundle._needed(program, [s for s in program.tree.body if not bundle.is_import(s)]).values():
+            if owner.path.parent.name == "kit":
+                for defined in bundle.binds(statement):
+                    users[owner.path.stem, defined].add(name)
+    defined = {(path.stem, name) for path in EXAMPLES.glob("kit/*.py") for name in bundle.Module(path).bound if path.stem != "identity"}
+    assert not {key: users[key] for key in defined if len(users[key]) < 2 and key[1] != "GIB"}

@@ -4,17 +4,15 @@ import random
 import re
 import urllib.parse
 
-import attention_roofline as roofline
-import decode_attention as decode
-import flash_vs_naive_memory as memory
-import hbm_traffic as traffic
+import bundle
 import pytest
 from core import calculator, results
 from core.errors import PageError
 from core.measured import short_kernel
-from support import LANGUAGES, TOP, WORDS, measured, said, violations
+from support import LANGUAGES, TOP, WORDS, bundled, measured, said, violations
 from test_arithmetic import H200, RTX_4090
 
+roofline, decode, memory, traffic = map(bundled, ("attention_roofline", "decode_attention", "flash_vs_naive_memory", "hbm_traffic"))
 FORMULAS = TOP / "docs/theme/js/formulas.js"
 SEED, COUNT = 2026, 10_000
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -310,7 +308,7 @@ def evaluated(filled):
 
 def test_what_opens_is_the_lessons_shape_by_the_labs_functions(calculating):
     calculating.open()
-    worked = calculator.worked({f"{lab}.py": (TOP / f"examples/{lab}.py").read_text("utf-8") for lab in calculator.LABS.values()})
+    worked = calculator.worked({f"{lab}.py": bundle.bundle(TOP / f"examples/{lab}.py") for lab in calculator.LABS.values()})
     assert "?" not in calculating.page.url, "the address stays clean until something is changed"
     cells = calculating.row(0, calculating.words.predicted.text)
     assert [f"{worked['bytes'][side]:,}" in cell for side, cell in zip(("naive", "flash"), cells)] == [True, True]

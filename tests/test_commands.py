@@ -25,6 +25,7 @@ def clone(tmp_path):
     (top / "examples").mkdir()
     shutil.copytree(TOP / "examples/kit", top / "examples/kit")
     shutil.copy(TOP / "examples/run.py", top / "examples")
+    shutil.copytree(TOP / "examples/kit", top / "examples/kit")
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("sh", "bash", "sed", "awk", "touch", "rm", "env", "make"):

@@ -15,7 +15,9 @@ import torch
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 RESULT = EXAMPLES / "results" / "nvidia-h200" / "decode_attention.json"
-import decode_attention as lab  # noqa: E402
+from support import bundled  # noqa: E402
+
+lab = bundled("decode_attention")
 import flash_vs_naive_memory as memory  # noqa: E402
 import split_kv  # noqa: E402
 from test_attention_roofline import fake_gpu, one_thread  # noqa: E402, F401
@@ -62,7 +64,7 @@ def test_bytes_added():
 
 
 def test_predict_needs_no_torch(tmp_path):
-    shutil.copy(EXAMPLES / "decode_attention.py", tmp_path)
+    shutil.copy(lab.__file__, tmp_path)
     run = [sys.executable, "-I", "-S", "decode_attention.py"]
     done = subprocess.run([*run, "--predict"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and done.stderr == ""
@@ -228,7 +230,7 @@ def test_what_is_neither_is_said(monkeypatch):
 def small(fake_gpu, kernel, monkeypatch):  # noqa: F811
     cache, copy, read, trap = lab.cache, lab.copy_row, lab.read_row, lab.trap_row
     monkeypatch.setattr(lab, "cache", lambda B, S, kv_heads=4, device="cpu": cache(B, S, kv_heads, "cpu"))
-    monkeypatch.setattr(lab, "copy_row", lambda when: copy(when, n=1000, device="cpu"))
+    monkeypatch.setattr(lab, "copy_row", lambda when, seconds: copy(when, seconds, n=1000, device="cpu"))
     monkeypatch.setattr(lab, "read_row", lambda: read(n=1000, device="cpu"))
     monkeypatch.setattr(lab, "trap_row", lambda impl: trap(impl, 32, "cpu"))
     monkeypatch.setattr(lab, "which_kernel", lambda call: call() or ["ns::one_kernel<1>(int)"])

@@ -12,9 +12,10 @@ import pytest
 import support
 import torch
 
-import flash_backward as lab
+from support import bundled
 
-EXAMPLES = pathlib.Path(lab.__file__).resolve().parent
+lab = bundled("flash_backward")
+EXAMPLES = pathlib.Path(__file__).resolve().parents[1] / "examples"
 RESULT = EXAMPLES / "results/nvidia-h200/flash_backward.json"
 
 
@@ -336,7 +337,7 @@ def card(monkeypatch):
 
 
 def test_rows(card, capsys):
-    rows = lab.report(lab.measure())
+    rows = lab.report(lab.measure(), lab.header, lab.line)
     training = [row for row in rows if row["part"] == "training"]
     assert [(row["causal"], row["S"]) for row in training] == [(causal, S) for causal in (False, True) for S in lab.LENGTHS]
     assert all(row["status"] == "ok" and row["kernel"] for row in rows)

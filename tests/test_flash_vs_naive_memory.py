@@ -11,9 +11,10 @@ import pytest
 import support
 import torch
 
-import flash_vs_naive_memory as lab
+from support import bundled
 
-EXAMPLES = pathlib.Path(lab.__file__).resolve().parent
+lab = bundled("flash_vs_naive_memory")
+EXAMPLES = pathlib.Path(__file__).resolve().parents[1] / "examples"
 FILE = EXAMPLES / "flash_vs_naive_memory.py"
 
 
@@ -110,7 +111,7 @@ def test_resident_formula():
 # The printed prediction: no torch, narrow, captured.
 
 def test_prediction_needs_no_torch_and_is_the_captured_one(tmp_path):
-    shutil.copy(FILE, tmp_path)
+    shutil.copy(lab.__file__, tmp_path)
     (tmp_path / "torch.py").write_text("raise ImportError('no torch here')")
     done = run("flash_vs_naive_memory.py", "--predict", "--gib", "24", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert done.returncode == 0 and done.stderr == ""
@@ -284,7 +285,7 @@ def card(monkeypatch):
 
 
 def test_rows_of_a_card_that_holds_all(card, capsys):
-    rows = lab.report(lab.measure())
+    rows = lab.report(lab.measure(), lab.header, lab.line)
     grid = [row for row in rows if row["part"] == "grid"]
     assert [(row["kv_heads"], row["causal"], row["S"]) for row in grid] == [(h, c, S) for h, c in lab.HEADS for S in lab.LENGTHS]
     assert all(row["naive_diff_bytes"] == row["flash_diff_bytes"] == 0 and row["status"] == "ok" and row["kernel"] == FLASH for row in grid)
@@ -369,7 +370,7 @@ def test_the_emulated_card(card, monkeypatch, capsys, free):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free * lab.GIB, 140 * lab.GIB))
     children = []
     monkeypatch.setattr(lab, "child_process", lambda *arguments: children.append(Child()) or children[-1])
-    rows = lab.report(lab.measure())
+    rows = lab.report(lab.measure(), lab.header, lab.line)
     capped = [(row["impl"], row["S"], row["status"]) for row in rows if row["part"] == "cap"]
     assert capped == [("flash", 131072, "ok"), ("naive", 14976, "ok"), ("naive", 15008, "ok"), ("naive", 15040, "oom"), ("naive", 15072, "oom")]
     found = lab.values(rows)
@@ -491,7 +492,7 @@ def test_measured_kernels_are_those_that_the_rows_claim(measured):
 # Without a GPU.
 
 def test_resident_memory_shows_the_square(capsys):
-    rows = lab.report(lab.resident_rows([1024]))
+    rows = lab.report(lab.resident_rows([1024]), lab.header, lab.line)
     row, = rows
     assert row["status"] == "ok" and row["naive_mib"] == pytest.approx(row["naive_predicted_mib"], rel=0.15)
     assert row["flash_mib"] == pytest.approx(row["flash_predicted_mib"], abs=40)

@@ -16,10 +16,11 @@ import pytest
 import support
 import torch
 
-import hbm_traffic as lab
+from support import bundled
 import io_counter
 
-EXAMPLES = Path(lab.__file__).resolve().parent
+lab = bundled("hbm_traffic")
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 METRICS = lab.metrics_of(9)
 MIB = 2**20
 FLASH = ("void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<(int)128, (int)128, (int)64, (int)4, (bool)0, (bool)0, "
@@ -279,7 +280,7 @@ def test_a_wrong_number_of_marks_or_a_silent_step_is_an_error():
 
 def test_the_table_is_ascii_and_lines_up(capsys):
     kernels, found = a_run(lab.cases())
-    lab.report(lab.rows_of(as_read(kernels), found, 1, 132, 60 * 2**20, "2025.3.1.0"))
+    lab.report(lab.rows_of(as_read(kernels), found, 1, 132, 60 * 2**20, "2025.3.1.0"), lab.header, lab.line)
     out = capsys.readouterr().out
     assert out.isascii() and "None" not in out
     lines = out.splitlines()
@@ -295,7 +296,7 @@ def test_the_table_is_ascii_and_lines_up(capsys):
 
 NCU = '''#!{python}
 import json, os, sys
-sys.path.insert(0, {tests!r}); sys.path.insert(0, {examples!r})
+sys.path[:0] = [{examples!r}, {tests!r}, {tools!r}]
 sys.dont_write_bytecode = True
 if "--version" in sys.argv:
     print("NVIDIA (R) Nsight Compute Command Line Profiler\\nVersion 2025.3.1.0 (build 36398880) (public-release)")
@@ -310,7 +311,7 @@ kernels, found = play.a_run(play.lab.cases())
 values = [(name, {key: (f"{number:,}", "") for key, number in counted.items()}) for name, counted in kernels]
 with open(value("--log-file"), "w") as log:
     print('==PROF== Profiling "spin_kernel" - 0: 0%....50%....100% - 1 pass', play.raw(values), sep="\\n", file=log)
-with open(value("--child"), "w") as out:
+with open(value("--counted_child"), "w") as out:
     out.writelines(json.dumps(entry) + "\\n" for entry in found)
 '''
 
@@ -322,7 +323,7 @@ def ncu(tmp_path, monkeypatch):
         folder = tmp_path / "bin"
         folder.mkdir()
         script = folder / "ncu"
-        script.write_text(NCU.format(python=sys.executable, tests=str(Path(__file__).parent), examples=str(EXAMPLES), notes=str(tmp_path / "notes"), body=body))
+        script.write_text(NCU.format(python=sys.executable, tests=str(Path(__file__).parent), tools=str(EXAMPLES.parent / "tools"), examples=str(EXAMPLES), notes=str(tmp_path / "notes"), body=body))
         script.chmod(script.stat().st_mode | stat.S_IXUSR)
         monkeypatch.setenv("PATH", str(folder))
         return script
@@ -340,7 +341,7 @@ def test_measure_through_ncu(ncu, tmp_path):
     arguments, locale = json.loads((tmp_path / "notes").read_text())
     said = " ".join(arguments)
     for option in ("--csv", "--page raw", "--print-units base", "--replay-mode kernel", "--cache-control all", "--clock-control none",
-                   "--profile-from-start off", "--target-processes all", "dram__bytes_read.sum", "lts__t_bytes.sum", "--child", "--device 0"):
+                   "--profile-from-start off", "--target-processes all", "dram__bytes_read.sum", "lts__t_bytes.sum", "--counted_child", "--device 0"):
         assert option in said, option
     assert locale == "C"
 
@@ -380,7 +381,7 @@ def test_without_ncu_it_says_how_to_get_it(monkeypatch, tmp_path, capsys):
 
 
 def test_alone_in_a_folder_without_a_gpu_it_refuses_in_one_line(tmp_path):
-    shutil.copy(EXAMPLES / "hbm_traffic.py", tmp_path)
+    shutil.copy(lab.__file__, tmp_path)
     done = subprocess.run([sys.executable, "hbm_traffic.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
     assert done.returncode == 2 and done.stdout == "" and len(done.stderr.splitlines()) == 1
 

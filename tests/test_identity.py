@@ -1,4 +1,5 @@
 """examples/kit/identity.py: what is measured changes it, what is said does not; a source, its single file and every Python agree."""
+import ast
 import os
 import re
 import shutil
@@ -7,7 +8,7 @@ import sys
 
 import bundle
 import pytest
-from kit.identity import Module, identity
+from kit.identity import Module, globals_of, identity
 from support import TOP
 
 EXAMPLES = TOP / "examples"
@@ -183,3 +184,16 @@ def test_pythons_differ_in_nothing_that_is_compared(text):
     script = f"import sys; sys.path.insert(0, {str(EXAMPLES)!r}); from kit.identity import identity; print(identity(sys.argv[1]))"
     said = {subprocess.run([python, "-c", script, text], capture_output=True, text=True, env={"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}).stdout.strip() for python in pythons().values()}
     assert said == {identity(text)}
+
+
+@pytest.mark.parametrize("path", LABS, ids=lambda path: path.stem)
+def test_no_measuring_code_reads_the_name_of_a_function(path):
+    """Names are not in the identity, so no row may hold one; a child process alone is told by name what to run."""
+    todo, seen, readers = [(Module(path), name) for name in ("check", "measure")], set(), set()
+    for module, name in todo:                              # it grows
+        owner, statements = module.find(name)
+        for statement in [] if isinstance(statements, str) or (owner.path, name) in seen else statements:
+            seen.add((owner.path, name))
+            todo += [(owner, used) for used in globals_of(statement)]
+            readers |= {(owner.path, name) for node in ast.walk(statement) if isinstance(node, ast.Attribute) and node.attr == "__name__"}
+    assert {name for _, name in readers} <= {"child_process", "count", "rows_of_processes"}

@@ -5,18 +5,16 @@ import random
 import re
 import struct
 
-import attention_roofline as roofline
-import decode_attention as decode
-import flash_vs_naive_memory as memory
 import pytest
 import test_claims as claims
 from core import quiz, tex, widgets
 from core.book import Book, Place
 from core.errors import PageError
 from core.measured import Numbers
-from support import LANGUAGES, TOP, WORDS, said, violations
+from support import LANGUAGES, TOP, WORDS, bundled, said, violations
 from test_parity import chinese_fault
 
+roofline, decode, memory = map(bundled, ("attention_roofline", "decode_attention", "flash_vs_naive_memory"))
 FILE = TOP / "docs/quiz/lesson.yml"
 TEXT = FILE.read_text("utf-8")
 QUESTIONS = {question["id"]: question for question in quiz.load("lesson", TEXT)}

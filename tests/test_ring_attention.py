@@ -20,9 +20,11 @@ import torch
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 RESULT = EXAMPLES / "results" / "nvidia-h200" / "ring_attention.json"
 import flash_vs_naive_memory as memory  # noqa: E402
-import ring_attention as lab  # noqa: E402
+from support import bundled  # noqa: E402
 import run as runner  # noqa: E402
 import split_kv  # noqa: E402
+
+lab = bundled("ring_attention")
 
 MODES = pytest.mark.parametrize("causal, sharding", lab.MODES)
 
@@ -157,7 +159,7 @@ def test_the_least_shard_by_trying(heads, kv_heads, causal):
 
 
 def test_predict_needs_no_torch(tmp_path):
-    shutil.copy(EXAMPLES / "ring_attention.py", tmp_path)
+    shutil.copy(lab.__file__, tmp_path)
     run = [sys.executable, "-I", "-S", "ring_attention.py"]
     done = subprocess.run([*run, "--predict"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and done.stderr == "" and "  2       1         128   50.0  50.0    25.0  75.0    50.0  50.0" in done.stdout
@@ -340,7 +342,7 @@ def torchrun(P, *arguments, cwd, seconds=60, pause=0.1):
 @pytest.fixture
 def alone(tmp_path):
     """A folder with the file and nothing else."""
-    shutil.copy(EXAMPLES / "ring_attention.py", tmp_path)
+    shutil.copy(lab.__file__, tmp_path)
     return tmp_path
 
 
@@ -378,7 +380,7 @@ def rows(lengths):
     yield from right(lengths)
 
 right, lab.cpu_rows = lab.cpu_rows, rows
-sys.exit(lab.main(["--rows", "--device", "cpu", "--S", "384"]))
+sys.exit(lab.main(["--ring_rows", "--device", "cpu", "--S", "384"]))
 '''
 
 
@@ -431,9 +433,9 @@ sys.exit(lab.main(["--device", "cpu"]))
 
 
 def test_processes_that_end_badly_fail_the_measurement(monkeypatch):
-    monkeypatch.setattr(lab, "started", lambda arguments, P: subprocess.Popen(
+    monkeypatch.setattr(lab, "started", lambda program, arguments, P: subprocess.Popen(
         [sys.executable, "-c", "print('row {\"part\": \"grid\"}'); print('words'); raise SystemExit(1)"], stdout=subprocess.PIPE, text=True))
-    rows = lab.rows_of_processes(4)
+    rows = lab.rows_of_processes(lab.ring_rows, 4)
     assert next(rows) == {"part": "grid"}
     with pytest.raises(RuntimeError, match="one of the 4 processes of the ring ended badly"):
         next(rows)
@@ -442,12 +444,12 @@ def test_processes_that_end_badly_fail_the_measurement(monkeypatch):
 def test_processes_do_not_outlive_an_interrupted_measurement(monkeypatch):
     kept = []
 
-    def started(arguments, P):
+    def started(program, arguments, P):
         kept.append(subprocess.Popen([sys.executable, "-c", "import time; print('row {}', flush=True); time.sleep(60)"], stdout=subprocess.PIPE, text=True))
         return kept[0]
 
     monkeypatch.setattr(lab, "started", started)
-    rows = lab.rows_of_processes(2)
+    rows = lab.rows_of_processes(lab.ring_rows, 2)
     next(rows)
     rows.close()
     assert kept[0].poll() is not None
@@ -480,7 +482,7 @@ def test_no_gpu(capsys):
 
 
 def test_run_py_skips_it_on_one_gpu(monkeypatch, tmp_path, capsys):
-    source = EXAMPLES.joinpath("ring_attention.py")
+    source = Path(lab.__file__)
     right = runner.load
 
     def load(path):

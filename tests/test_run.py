@@ -26,6 +26,7 @@ from core import results
 import flash_vs_naive_memory
 import run as runner
 from kit.identity import identity
+from kit.table import report
 
 EXAMPLES = pathlib.Path(runner.__file__).resolve().parent
 TOP = EXAMPLES.parent
@@ -73,9 +74,7 @@ class Folder:
         self.path = path
         (path / "stand-in").mkdir()
         (path / "stand-in" / "torch.py").write_text(TORCH)
-        shutil.copy(EXAMPLES / "run.py", path)
-        (path / "kit").mkdir()
-        shutil.copy(EXAMPLES / "kit" / "identity.py", path / "kit")
+        (path / "run.py").write_text(bundle.bundle(EXAMPLES / "run.py"), "utf-8")
 
     def lab(self, name, text=LAB, **changes):
         for old, new in changes.items():
@@ -340,7 +339,7 @@ def test_commit_and_dirty_come_from_git(folder):
     git = lambda *arguments: subprocess.run(
         ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *arguments], cwd=folder.path, check=True, capture_output=True, text=True).stdout.strip()
     assert folder.run().returncode == 0 and folder.result("small")["source"]["commit"] is None
-    git("init", "-q"), git("add", "small.py", "kit"), git("commit", "-qm", "a")
+    git("init", "-q"), git("add", "small.py"), git("commit", "-qm", "a")
     assert folder.run().returncode == 0
     assert (folder.result("small")["source"]["commit"], folder.result("small")["source"]["dirty"]) == (git("rev-parse", "HEAD"), False)
     folder.lab("small", LAB + "\n# changed\n")
@@ -396,7 +395,7 @@ def test_what_pages_show_as_output_is_what_the_lab_prints(path, capsys):
     result, program = json.loads(path.read_text("utf-8")), EXAMPLES / f"{path.stem}.py"
     values, output = results.Lab(path.stem, bundle.bundle(program), program).derived(result["rows"])
     lab = importlib.import_module(path.stem)
-    lab.report(iter(result["rows"]))
+    report(iter(result["rows"]), lab.header, lab.line)
     assert values == runner.strict(lab.values(result["rows"])) and output == capsys.readouterr().out + lab.footer(values) + "\n"
 
 

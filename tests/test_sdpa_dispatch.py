@@ -12,9 +12,10 @@ import pytest
 import support
 import torch
 
-import sdpa_dispatch as lab
+from support import bundled
 
-EXAMPLES = pathlib.Path(lab.__file__).resolve().parent
+lab = bundled("sdpa_dispatch")
+EXAMPLES = pathlib.Path(__file__).resolve().parents[1] / "examples"
 RESULT = EXAMPLES / "results/nvidia-h200/sdpa_dispatch.json"
 
 FLASH = "void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<128, 128, 64, 4>, false>(pytorch_flash::Flash_fwd_params)"
@@ -269,7 +270,7 @@ def test_the_check_leaves_cudnn_out_and_the_rows_do_not(monkeypatch):
 
 
 def test_rows_of_the_dispatch(card, capsys):
-    rows = lab.report(lab.measure())
+    rows = lab.report(lab.measure(), lab.header, lab.line)
     parts = collections.Counter(row["part"] for row in rows)
     assert parts == {"order": 1, "dispatch": len(lab.cases()), "masked_row": 12, "mask_and_causal": 10}
     assert all(row["kernel"] and row["status"] == "ok" for row in rows)

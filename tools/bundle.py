@@ -139,6 +139,8 @@ def _head(program, head, needed, constants):
     first, last = imports[0].lineno, max(statement.end_lineno for statement in imports)
     if any(first < statement.lineno < last and not is_import(statement) for statement in statements):
         raise BundleError(f"{program.path.name}: the imports must stand together")
+    if any(isinstance(node, ast.Import) or beside(program.path, node.module) is None for statement in imports if isinstance(statement, ast.Try) for node in statement.body):
+        raise BundleError(f"{program.path.name}: a try around imports holds those from beside it and no other, since the single file is without it")
     above, below = "\n".join(lines[: first - 1]), "\n".join(lines[last:]).strip("\n")
     shared = "\n".join(_text(*needed[key]) for key in constants)
     return above + "\n" + "\n\n".join(filter(None, [_imports(program, imports, needed), "\n".join(filter(None, [shared, below]))]))
@@ -164,10 +166,10 @@ def _imports(program, imports, needed):
 def _sections(program, needed, placed):
     """What is used of each module and not placed yet, under a comment that names the module by the first sentence of its docstring."""
     out = []
-    for path, module in sorted(program.loaded.items(), key=lambda item: item[0].parent.name == "kit"):       # neighbours before the kit
+    for path, module in sorted(program.loaded.items(), key=lambda item: item[0].parent.name == "kit"):       # its own parts and neighbours before the kit
         texts = [_text(*found) for key, found in needed.items() if key[0] == path and key not in placed]
         if texts:
-            title = ast.get_docstring(module.tree).split("\n")[0] if path.parent.name == "kit" else f"Of {path.name}."
+            title = ast.get_docstring(module.tree).split("\n")[0] if path.with_name("__init__.py").is_file() else f"Of {path.name}."
             out += [f"# {title}\n\n{texts[0]}", *texts[1:]]
     return out
 

@@ -17,6 +17,8 @@ import re
 import sys
 import tempfile
 
+import bundle
+
 TOP = pathlib.Path(__file__).resolve().parents[1]
 sys.path.append(str(TOP / "examples"))                    # for run.py, which imports the kit
 LANGUAGES = ("en", "zh")
@@ -128,7 +130,7 @@ def plain(text):
 
 def make(lab, lang, old=None):
     """The notebook of a lab as a dict; outputs and what is known of them are taken from `old`, whose code must be the same."""
-    source = (TOP / "examples" / f"{lab}.py").read_bytes().decode("utf-8")
+    source = bundle.bundle(TOP / "examples" / f"{lab}.py")
     words, (title, text) = load(TOP / "docs" / "words")[lang], intro(lab, lang)
     said = explanations(lab, lang)
     measured = (old or {}).get("metadata", {}).get("measured")
@@ -158,7 +160,7 @@ def make(lab, lang, old=None):
     cells.append(_code("write-code", WRITE.format(sha=hashlib.sha256(source.encode()).hexdigest())))
     section("machine")
     cells.append(_code("machine-code", MACHINE_OR_NOT if lab in WITHOUT_GPU else MACHINE))
-    for name, code in (("check", 'check()\nprint("check: passed")'), ("measure", "rows = report(measure())"), ("values", "print(footer(values(rows)))"), ("row", "rows[0]")):
+    for name, code in (("check", 'check()\nprint("check: passed")'), ("measure", "rows = report(measure(), header, line)"), ("values", "print(footer(values(rows)))"), ("row", "rows[0]")):
         section(name)
         cells.append(_code(f"{name}-code", code))
     ids = [cell["id"] for cell in cells]

@@ -1,4 +1,4 @@
-"""The backends of scaled_dot_product_attention, forced by their names."""
+"""The backends: of scaled_dot_product_attention, forced by their names."""
 
 import contextlib
 

@@ -52,6 +52,7 @@ def l2_bytes():
     return getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "L2_cache_size", 0) or 64 * 2**20
 
 
-def stop(why):
+def stop(why, status=2):
+    """Say why in one line on stderr; returns the exit status."""
     print(why, file=sys.stderr)
-    return 2
+    return status

@@ -1,4 +1,4 @@
-"""The kernels that ran, by the names that the profiler saw."""
+"""The kernels: those that ran, by the names that the profiler saw."""
 
 import re
 
@@ -51,3 +51,8 @@ def once(names):
 def named(names):
     """Columns of a row: its kernel by its full name, several by their short ones; and all of them as the profiler saw them."""
     return {"kernel": once(names if len(names) == 1 else [short(name) for name in names]), "kernel_full": once(names)}
+
+
+def shortened(kernel):
+    """A row's kernels by their short names; a dash where none was seen."""
+    return " + ".join(short(name) for name in (kernel or "-").split(" + "))

@@ -13,7 +13,17 @@ def kv_splits(B, heads, S, d, sms):
     """
     blocks = B * heads * -(-S // 64)                       # Q tiles of 64 rows
     tiles = -(-S // (256 if d <= 64 else 128 if d <= 128 else 64))
-    slots = 2 * sms                                        # two blocks of 128 threads on a multiprocessor
+    return kv_parts(blocks, tiles, sms)
+
+
+def kv_parts(blocks, tiles, sms):
+    """Into how many parts PyTorch's flash kernel cuts the keys, by num_splits_heuristic in flash_api.cpp, in its arithmetic.
+
+    blocks  Q tiles of 64 rows over all heads and sequences. tiles: KV tiles of 128 keys (d = 128). sms: multiprocessors.
+    One part when the blocks fill 80 % of the slots, two a multiprocessor; else the smallest number of parts whose last wave
+    is at least 85 % as full as the best one's, of at most 128.
+    """
+    slots = 2 * sms
     if blocks >= fp32(fp32(0.8) * slots):
         return 1
     fill = {}

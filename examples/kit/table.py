@@ -15,3 +15,8 @@ def report(rows, header, line):
 
 def yes_no(flag):
     return "yes" if flag else "no"
+
+
+def cell(value, width, digits=1):
+    """A number in a column; a dash where nothing was measured."""
+    return f"{value:{width}.{digits}f}" if value is not None else "-".rjust(width)

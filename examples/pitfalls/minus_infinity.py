@@ -12,12 +12,11 @@ def wrong(scores, values, block=2):
     """softmax(scores) · values in tiles of `block` keys; a score of -inf hides its key."""
     m, l, o = -inf, 0.0, 0.0
     for start in range(0, len(scores), block):
-        s, v = scores[start : start + block], values[start : start + block]
+        s = scores[start : start + block]
         m_new = max(m, *s)
-        p = [exp(s_j - m_new) for s_j in s]
-        rescale = exp(m - m_new)
+        p, rescale = [exp(s_j - m_new) for s_j in s], exp(m - m_new)
         l = rescale * l + sum(p)
-        o = rescale * o + sum(p_j * v_j for p_j, v_j in zip(p, v))
+        o = rescale * o + dot(p, values[start : start + block])
         m = m_new
     return o / l
 
@@ -26,15 +25,18 @@ def right(scores, values, block=2):
     """The same; a row that sees no key gives 0."""
     m, l, o = -inf, 0.0, 0.0
     for start in range(0, len(scores), block):
-        s, v = scores[start : start + block], values[start : start + block]
+        s = scores[start : start + block]
         m_new = max(m, *s)
         m_safe = 0.0 if m_new == -inf else m_new
-        p = [exp(s_j - m_safe) for s_j in s]
-        rescale = exp(m - m_safe)
+        p, rescale = [exp(s_j - m_safe) for s_j in s], exp(m - m_safe)
         l = rescale * l + sum(p)
-        o = rescale * o + sum(p_j * v_j for p_j, v_j in zip(p, v))
+        o = rescale * o + dot(p, values[start : start + block])
         m = m_new
     return o / l if l > 0 else 0.0
+
+
+def dot(p, v):
+    return sum(p_j * v_j for p_j, v_j in zip(p, v))
 
 
 VALUES = [1.0, 2.0, 3.0, 4.0]
