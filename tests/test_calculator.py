@@ -474,7 +474,7 @@ def test_what_was_not_measured_says_so_and_leads_to_what_was(calculating):
     assert calculating.field("gpu").input_value() == "h200" and calculating.row(0, calculating.words.measured_on.text.format(gpu="NVIDIA H200"))
     link = calculating.box.locator(".provenance a").first.get_attribute("href")
     answer = calculating.page.request.get(urllib.parse.urljoin(calculating.page.url, link))
-    assert answer.json() == RESULTS["flash_vs_naive_memory"]
+    assert answer.json()["rows"] == RESULTS["flash_vs_naive_memory"]["rows"]
 
 
 def test_it_works_by_keyboard(calculating):

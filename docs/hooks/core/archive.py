@@ -36,7 +36,7 @@ def site(folder, languages):
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(TOP / "docs/hooks"))
+    sys.path[0] = str(TOP / "docs/hooks")                  # this folder has an html.py of its own
     from core.words import load
 
     source, target = map(pathlib.Path, sys.argv[1:])
