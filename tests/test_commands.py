@@ -25,7 +25,6 @@ def clone(tmp_path):
     (top / "examples").mkdir()
     shutil.copytree(TOP / "examples/kit", top / "examples/kit")
     shutil.copy(TOP / "examples/run.py", top / "examples")
-    shutil.copytree(TOP / "examples/kit", top / "examples/kit")
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("sh", "bash", "sed", "awk", "touch", "rm", "env", "make"):

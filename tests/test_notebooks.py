@@ -184,7 +184,6 @@ def toy(tmp_path, monkeypatch):
     (tmp_path / "examples" / "toy.py").write_text(TOY, "utf-8")
     shutil.copytree(TOP / "examples" / "kit", tmp_path / "examples" / "kit")
     shutil.copy(TOP / "examples" / "run.py", tmp_path / "examples")
-    shutil.copytree(TOP / "examples" / "kit", tmp_path / "examples" / "kit")
     return tmp_path
 
 

@@ -483,7 +483,6 @@ def bench(tmp_path):
     shutil.copy(TOP / "Makefile", tmp_path)
     shutil.copytree(TOP / "examples/kit", tmp_path / "examples/kit")
     shutil.copy(TOP / "examples/run.py", tmp_path / "examples")
-    shutil.copytree(TOP / "examples/kit", tmp_path / "examples/kit")
     for name, text in LABS.items():
         (tmp_path / "examples" / f"{name}.py").write_text(text, "utf-8")
     (tmp_path / "fake").mkdir()
