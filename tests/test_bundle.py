@@ -77,7 +77,7 @@ def toy(tmp_path):
 
 
 def run(path, *arguments, **env):
-    return subprocess.run([sys.executable, str(path), *arguments], cwd=path.parent, capture_output=True, text=True, timeout=120,
+    return subprocess.run([sys.executable, str(path), *arguments], cwd=path.parent, capture_output=True, text=True, timeout=300,
                           env={"PATH": os.environ["PATH"], "CUDA_VISIBLE_DEVICES": "", "PYTHONUTF8": "1", "PYTHONDONTWRITEBYTECODE": "1", **env})
 
 

@@ -296,7 +296,7 @@ def test_the_table_is_ascii_and_lines_up(capsys):
 
 NCU = '''#!{python}
 import json, os, sys
-sys.path[:0] = [{examples!r}, {tests!r}, {tools!r}]
+sys.path[:0] = {paths!r}
 sys.dont_write_bytecode = True
 if "--version" in sys.argv:
     print("NVIDIA (R) Nsight Compute Command Line Profiler\\nVersion 2025.3.1.0 (build 36398880) (public-release)")
@@ -323,7 +323,7 @@ def ncu(tmp_path, monkeypatch):
         folder = tmp_path / "bin"
         folder.mkdir()
         script = folder / "ncu"
-        script.write_text(NCU.format(python=sys.executable, tests=str(Path(__file__).parent), tools=str(EXAMPLES.parent / "tools"), examples=str(EXAMPLES), notes=str(tmp_path / "notes"), body=body))
+        script.write_text(NCU.format(python=sys.executable, paths=[str(EXAMPLES.parent / name) for name in ("examples", "tests", "tools", "docs/hooks")], notes=str(tmp_path / "notes"), body=body))
         script.chmod(script.stat().st_mode | stat.S_IXUSR)
         monkeypatch.setenv("PATH", str(folder))
         return script
