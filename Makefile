@@ -100,8 +100,8 @@ summary: .venv/site.stamp
 outputs: .venv/test.stamp                     ## write examples/outputs again from the files
 	@$(BIN)/python tools/outputs.py
 
-notebooks: .venv/site.stamp                   ## write docs/*/notebooks again from programs and pages
-	@$(BIN)/python tools/notebooks.py
+notebooks: .venv/site.stamp                   ## write the notebooks as the site has them into dist/notebooks
+	@$(BIN)/python tools/notebooks.py make --to dist/notebooks
 
 notebooks-run: ## execute the labs' notebooks on this machine's GPU (LAB=name, PYTHON=)
 	@rm -rf .cache/executed; $(PYTHON) tools/notebooks.py run --to .cache/executed $(LAB) && $(PYTHON) tools/notebooks.py take .cache/executed

@@ -30,6 +30,7 @@ WORDS = {"status", "kernel", "naive_kernel", "no_cudnn_kernel", "backend", "no_c
          "equals_v0", "identical", "within_rule", "order"}
 UNITS = ("_mib", "_gib", "_gb", "_bytes", "_ms", "_us", "_tflops", "_gbps", "_pct", "_err")
 NOT_COMPARED = ("predicted", "model", "floor", "traffic_bytes", "delta_bytes", "score_bytes", "copy_ms", "alone_ms", "alloc_mib", "reserved_mib", "p10_", "p90_", "allowed")
+CELLS = ".cells.json"                                     # what a notebook gave: no result
 TIME, TIME_WITHOUT_RANGE, COUNTED, COUNTED_MIB, ERROR = 0.05, 0.10, 0.10, 1.0, 1.5
 
 
@@ -42,10 +43,10 @@ def cards(folder):
     folder = pathlib.Path(folder)
     if not folder.is_dir():
         raise Problem(f"There is no folder {folder}.")
-    own = {path.stem: read_result(path) for path in sorted(folder.glob("*.json")) if path.name != "schema.json"}
+    own = {path.stem: read_result(path) for path in sorted(folder.glob("*.json")) if path.name != "schema.json" and not path.name.endswith(CELLS)}
     found = {folder.resolve().name: own} if own else {}
     for inner in sorted(path for path in folder.iterdir() if path.is_dir()):
-        labs = {path.stem: read_result(path) for path in sorted(inner.glob("*.json"))}
+        labs = {path.stem: read_result(path) for path in sorted(inner.glob("*.json")) if not path.name.endswith(CELLS)}
         found |= {inner.name: labs} if labs else {}
     if not found:
         raise Problem(f"{folder} holds no results: no <lab>.json, and no folder of a card with some.")

@@ -7,12 +7,13 @@ import subprocess
 import sys
 
 import pytest
+from core import results
 
 import compare
 
 EXAMPLES = pathlib.Path(compare.__file__).resolve().parent
 CARD = EXAMPLES / "results" / "nvidia-h200"
-LABS = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(CARD.glob("*.json"))}
+LABS = {path.stem: json.loads(path.read_text("utf-8")) for path in results.files(CARD.parent) if path.parent == CARD}
 
 
 def run(*arguments, program=("run.py", "compare")):

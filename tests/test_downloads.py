@@ -11,7 +11,7 @@ import zipfile
 
 import bundle
 import pytest
-from core import archive
+from core import archive, results
 from support import LANGUAGES, QuietHandler, TOP, WORDS
 
 EXAMPLES = TOP / "examples"
@@ -39,7 +39,7 @@ def test_the_archive_holds_the_files_and_nothing_else(unpacked):
     packed = {path.relative_to(unpacked).as_posix(): path.read_bytes() for path in unpacked.rglob("*") if path.is_file()}
     assert packed.pop("LICENSE") == (TOP / "LICENSE").read_bytes()
     programs = {name: text.encode("utf-8") for name, text in bundle.published().items()}
-    data = [EXAMPLES / "README.md", EXAMPLES / "results/schema.json", *EXAMPLES.glob("outputs/*.txt"), *EXAMPLES.glob("results/*/*.json")]
+    data = [EXAMPLES / "README.md", EXAMPLES / "results/schema.json", *EXAMPLES.glob("outputs/*.txt"), *results.files(EXAMPLES / "results")]
     assert packed == programs | {path.relative_to(EXAMPLES).as_posix(): path.read_bytes() for path in data}
 
 

@@ -1,8 +1,7 @@
-"""Notebooks: equal to the programs byte for byte, executed on a GPU, without traces of its machine; their pages; what must turn red."""
+"""Notebooks: equal to the programs byte for byte, with what a GPU gave, without traces of its machine; their pages; what must turn red, and what must not."""
 import ast
 import dis
 import gzip
-import hashlib
 import html
 import json
 import pathlib
@@ -12,6 +11,9 @@ import shutil
 import bundle
 import notebooks
 import pytest
+from core import cells
+from core.errors import PageError
+from kit.identity import identity
 from support import LANGUAGES, TOP, WORDS, violations
 
 LABS = sorted(notebooks.labs())
@@ -19,34 +21,40 @@ EACH = [pytest.param(lab, lang, id=f"{lang}-{lab}") for lab in LABS for lang in 
 
 
 def source_of(lab):
-    return bundle.bundle(TOP / "examples" / f"{lab}.py").encode()
+    return bundle.bundle(TOP / "examples" / f"{lab}.py")
 
 
 @pytest.fixture(scope="module")
 def committed():
-    return {(lab, lang): notebooks.read(notebooks.path_of(lab, lang)) for lab in LABS for lang in LANGUAGES}
+    """The notebooks as the site has them."""
+    return {(lab, lang): notebooks.make(lab, lang, run_of(lab)) for lab in LABS for lang in LANGUAGES}
+
+
+CARD = TOP / "examples/results/nvidia-h200"
+
+
+def run_of(lab):
+    return json.loads((CARD / f"{lab}.cells.json").read_text("utf-8"))
 
 
 # What is committed.
 
-def test_each_lab_has_a_notebook_in_both_languages_and_no_other_stands_there():
-    every = notebooks._load(TOP / "examples/run.py").find_labs(TOP / "examples")
+def test_each_lab_has_a_notebook_but_those_that_say_why_not():
+    every = notebooks.runner.find_labs(TOP / "examples")
     assert set(notebooks.NONE) <= set(every) and set(LABS) == set(every) - set(notebooks.NONE)
-    for lang in LANGUAGES:
-        assert sorted(path.stem for path in (TOP / "docs" / lang / "notebooks").iterdir()) == LABS, f"docs/{lang}/notebooks: `make notebooks`"
+
+
+def test_what_is_stored_of_notebooks_is_what_their_cells_gave_once():
+    assert not list((TOP / "docs").rglob("*.ipynb"))
+    for path in sorted((TOP / "examples/results").glob("*/*.cells.json")):
+        run = json.loads(path.read_text("utf-8"))
+        assert not cells.problems(run) and cells.as_text(run) == path.read_text("utf-8")
+        assert path.name.removesuffix(".cells.json") in LABS and notebooks.runner.slug(run["measured"]["gpu"]) == path.parent.name
 
 
 @pytest.mark.parametrize("lab, lang", EACH)
-def test_made_again_it_is_the_same_while_its_program_is(committed, lab, lang):
-    """A program may change without a GPU at hand: its notebook then stays as it was run, and its page says so."""
-    notebook = committed[lab, lang]
-    program = notebooks.program_of(notebook).encode()
-    assert notebook["metadata"]["measured"]["sha256"] == hashlib.sha256(program).hexdigest()
-    if program == source_of(lab):
-        assert notebooks.dumps(notebooks.make(lab, lang, notebook)) == notebooks.path_of(lab, lang).read_text("utf-8"), f"{lang}/{lab}: `make notebooks`"
-    else:
-        with pytest.raises(notebooks.NotebookError, match="measured before the last change"):
-            notebooks.make(lab, lang, notebook)
+def test_its_program_is_the_published_file_byte_for_byte(committed, lab, lang):
+    assert cells.program_of(committed[lab, lang]) == source_of(lab)
 
 
 @pytest.mark.parametrize("lab, lang", EACH)
@@ -55,14 +63,13 @@ def test_it_was_executed_whole_and_says_where_and_when(committed, lab, lang):
 
     notebook = committed[lab, lang]
     nbformat.validate(nbformat.reads(json.dumps(notebook), as_version=4))
-    assert not notebooks.problems(notebook)
     measured = notebook["metadata"]["measured"]
     assert re.fullmatch(r"[0-9a-f]{40}", measured["commit"]) and measured["dirty"] is False and measured["source"] == f"examples/{lab}.py"
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", measured["date"]) and all(measured[key] for key in ("gpu", "driver", "torch", "python"))
-    head = notebooks.text_of(notebook["cells"][0])
+    head = cells.text_of(notebook["cells"][0])
     assert all(text in head for text in (measured["gpu"], measured["driver"], measured["torch"], measured["date"][:10], measured["commit"][:9]))
     said = {cell["id"]: "".join("".join(o.get("text") or o["data"]["text/plain"]) for o in cell["outputs"]) for cell in notebook["cells"] if cell["cell_type"] == "code"}
-    assert said["write-code"] == f"{lab}.py: {notebooks.program_of(notebook).count(chr(10))} lines, as published\n"
+    assert said["write-code"] == f"{lab}.py: {source_of(lab).count(chr(10))} lines, as published\n"
     assert said["machine-code"] == f"{measured['gpu']}, PyTorch {measured['torch']}\n"
     assert "check: passed" in said["check-code"] and said["measure-code"].count("\n") > 20 and said["values-code"].strip() and said["row-code"].startswith("{")
 
@@ -85,7 +92,7 @@ def test_both_languages_hold_the_same_cells_and_outputs(committed, lab):
     assert en["metadata"] == zh["metadata"]
     for ours, theirs in zip(en["cells"], zh["cells"]):
         if ours["cell_type"] == "markdown":
-            a, b = notebooks.text_of(ours), notebooks.text_of(theirs)
+            a, b = cells.text_of(ours), cells.text_of(theirs)
             assert re.findall(r"(?m)^#+|^- ", a) == re.findall(r"(?m)^#+|^- ", b) and sorted(re.findall(r"\$[^$]+\$", a)) == sorted(re.findall(r"\$[^$]+\$", b))
             assert not re.search("[\u4e00-\u9fff]", a) and (re.search("[\u4e00-\u9fff]", b) or re.fullmatch(r"#+ .*", b.split("\n")[0]))
 
@@ -93,7 +100,7 @@ def test_both_languages_hold_the_same_cells_and_outputs(committed, lab):
 @pytest.mark.parametrize("lab", LABS)
 def test_chinese_is_set_as_on_the_pages(committed, lab):
     for cell in committed[lab, "zh"]["cells"]:
-        for line in notebooks.text_of(cell).splitlines() if cell["cell_type"] == "markdown" else []:
+        for line in cells.text_of(cell).splitlines() if cell["cell_type"] == "markdown" else []:
             plain = re.sub(r"`[^`]*`|\$[^$]*\$|\*", "", line)
             assert not re.search(r"[\u4e00-\u9fff][A-Za-z0-9]|[A-Za-z0-9%][\u4e00-\u9fff]", plain), line
             assert not re.search(r"[，。、；：！？）」』]\*\*[\u4e00-\u9fff\w]", line), f"bold here is literal stars in Jupyter: {line}"
@@ -103,7 +110,7 @@ def test_chinese_is_set_as_on_the_pages(committed, lab):
 @pytest.mark.parametrize("lab", LABS)
 def test_the_cells_around_the_program_take_none_of_its_names(committed, lab):
     notebook = committed[lab, "en"]
-    code = [notebooks.text_of(cell) for cell in notebook["cells"] if cell["cell_type"] == "code" and not cell["id"].startswith("program-")]
+    code = [cells.text_of(cell) for cell in notebook["cells"] if cell["cell_type"] == "code" and not cell["id"].startswith("program-")]
     own = {step.argval for text in code for step in dis.get_instructions(compile(text, "cell", "exec")) if step.opname == "STORE_NAME"} - {"__name__", "__file__"}
     tree = ast.parse(source_of(lab))
     names = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))} | {target.id for node in tree.body if isinstance(node, ast.Assign) for target in ast.walk(node) if isinstance(target, ast.Name)}
@@ -176,7 +183,7 @@ def toy(tmp_path, monkeypatch):
     for lang in LANGUAGES:
         (tmp_path / "docs" / lang).mkdir(parents=True)
         (tmp_path / "docs" / lang / "notebooks.md").write_text("# N { #n }\n\n## Toy { #toy }\n\nAbout [it](x.md).\n\n[Notebook](notebooks/toy.ipynb)\n", "utf-8")
-        for page in notebooks.PAGES:
+        for page in cells.PAGES:
             (tmp_path / "docs" / lang / f"{page}.md").write_text("# P { #p }\n", "utf-8")
         (tmp_path / "docs" / lang / "lesson.md").write_text('## Halves { #halves }\n\n```{.python title="toy.py"}\n--8<-- "toy.py:half"\n```\n\n- `x / 2` is {{ toy.x }}\n- `x` is a [number](g.md#n)\n', "utf-8")
     shutil.copytree(TOP / "docs" / "words", tmp_path / "docs" / "words")
@@ -200,13 +207,12 @@ def test_a_notebook_runs_from_an_empty_folder_starts_itself_and_proves_its_progr
     said = {cell["id"]: "".join("".join(o.get("text") or o["data"]["text/plain"]) for o in cell["outputs"]) for cell in done["cells"] if cell["cell_type"] == "code"}
     assert said["write-code"] == f"toy.py: {TOY.count(chr(10))} lines, as published\n" and (folder / "toy.py").read_text("utf-8") == TOY
     assert "'answer': 42.0" in said["measure-code"] and said["values-code"] == "1 row\n" and said["program-1"] == ""
-    assert notebooks.problems(done) == ["it was never executed on a GPU"]
     assert [cell["execution_count"] for cell in done["cells"] if cell["cell_type"] == "code"] == list(range(1, len(said) + 1))
 
 
 def test_a_changed_cell_is_said_to_be_no_longer_the_published_program(toy, tmp_path):
     notebook = without_torch(notebooks.make("toy", "en"))
-    cell = next(cell for cell in notebook["cells"] if "def half" in notebooks.text_of(cell))
+    cell = next(cell for cell in notebook["cells"] if "def half" in cells.text_of(cell))
     cell["source"] = [line.replace("x / 2", "x / 2.0") for line in cell["source"]]
     done = notebooks.execute(notebook, tmp_path)
     assert "not as published" in json.dumps(next(cell for cell in done["cells"] if cell["id"] == "write-code")["outputs"])
@@ -214,52 +220,62 @@ def test_a_changed_cell_is_said_to_be_no_longer_the_published_program(toy, tmp_p
 
 def test_a_raising_cell_stops_the_run_with_its_message(toy, tmp_path):
     (toy / "examples/toy.py").write_text(TOY.replace("return x / 2", "return x"), "utf-8")
-    with pytest.raises(notebooks.NotebookError, match="AssertionError") as caught:
+    with pytest.raises(PageError, match="AssertionError") as caught:
         notebooks.execute(without_torch(notebooks.make("toy", "en")), tmp_path)
-    bad = notebooks.problems(caught.value.notebook)
-    assert any(line.startswith("cell check-code raises AssertionError") for line in bad) and any("run as number None" in line for line in bad)
+    with pytest.raises(PageError, match=r"cell check-code raises AssertionError.*; cell measure-code was run as number None"):
+        cells.run_of(caught.value.notebook, {"source": "examples/toy.py"})
 
 
 def test_words_come_from_the_page_without_numbers_that_were_measured_and_links_that_lead_nowhere(toy):
-    text = "\n".join(notebooks.text_of(cell) for cell in notebooks.make("toy", "en")["cells"] if cell["cell_type"] == "markdown")
+    text = "\n".join(cells.text_of(cell) for cell in notebooks.make("toy", "en")["cells"] if cell["cell_type"] == "markdown")
     assert "# Notebook: Toy\n\nAbout it." in text and "### The check" in text and "From “Halves”:\n\n- `x` is a number" in text and "{{" not in text
-    assert f"### {WORDS['zh'].notebooks.sections['The check'].text}" in "".join(notebooks.text_of(cell) for cell in notebooks.make("toy", "zh")["cells"])
+    assert f"### {WORDS['zh'].notebooks.sections['The check'].text}" in "".join(cells.text_of(cell) for cell in notebooks.make("toy", "zh")["cells"])
+
+
+MEASURED = {"gpu": "Card", "driver": "1", "torch": "2", "python": "3", "date": "2026-11-29T00:00:00Z", "commit": "0" * 40, "dirty": False, "source": "examples/toy.py"}
 
 
 @pytest.fixture
 def executed(toy):
-    """The toy's notebook as a run on a GPU gives it."""
-    notebook = notebooks.make("toy", "en")
-    for number, cell in enumerate([cell for cell in notebook["cells"] if cell["cell_type"] == "code"], 1):
-        cell["execution_count"] = number
-    next(cell for cell in notebook["cells"] if cell["id"] == "measure-code")["outputs"] = [{"name": "stdout", "output_type": "stream", "text": ["a row\n"]}]
-    notebook["metadata"]["measured"] = {"gpu": "Card", "driver": "1", "torch": "2", "python": "3", "date": "2026-11-29T00:00:00Z", "commit": "0" * 40, "dirty": False,
-                                        "source": "examples/toy.py", "sha256": hashlib.sha256(TOY.encode()).hexdigest()}
-    notebook["metadata"]["measured"]["seal"] = notebooks.seal(notebook)
-    (toy / "done").mkdir()
-    (toy / "done/toy.ipynb").write_text(notebooks.dumps(notebook), "utf-8")
-    return notebook
+    """What a run of the toy's notebook on a GPU gives, in a folder to take."""
+    return given(toy, {name: [{"name": "stdout", "output_type": "stream", "text": [f"{name} says\n"]}] for name in cells.RUN})
 
 
-def test_outputs_go_into_both_languages_and_stay_while_only_words_change(toy, executed):
-    notebooks.take(toy / "done")
-    page = toy / "docs/zh/lesson.md"
-    page.write_text(page.read_text("utf-8").replace("number", "数"), "utf-8")
-    assert notebooks.main([]) == 0
+def given(toy, outputs, sealed=True):
+    run = {"measured": {**MEASURED, "id": identity(TOY), "seal": ""}, "cells": outputs}
+    if sealed:
+        run["measured"]["seal"] = cells.seal(run)
+    (toy / "done/card").mkdir(parents=True, exist_ok=True)
+    (toy / "done/card/toy.cells.json").write_text(cells.as_text(run), "utf-8")
+    return run
+
+
+def test_outputs_go_into_both_languages_and_stay_while_words_and_comments_change(toy, executed):
+    assert notebooks.main(["take", str(toy / "done")]) == 0
+    stored = toy / "examples/results/card/toy.cells.json"
+    assert stored.read_bytes() == (toy / "done/card/toy.cells.json").read_bytes()
     for lang in LANGUAGES:
-        notebook = notebooks.read(notebooks.path_of("toy", lang))
-        assert "a row" in json.dumps(notebook) and "Card" in notebooks.text_of(notebook["cells"][0]) and not notebooks.problems(notebook)
-    page.write_text("# P { #p }\n", "utf-8")                # the page no longer explains the function: another cut, the same program
-    assert notebooks.main([]) == 0 and not notebooks.problems(notebooks.read(notebooks.path_of("toy", "zh")))
+        notebook = notebooks.make("toy", lang, executed)
+        assert "measure-code says" in json.dumps(notebook) and "Card" in cells.text_of(notebook["cells"][0])
+    program = TOY.replace("# The check: nothing much.", "# The proof: in other words.\n# And a line more.").replace("return x / 2", "return x / 2  # half of it")
+    (toy / "examples/toy.py").write_text(program, "utf-8")
+    (toy / "docs/zh/lesson.md").write_text("# P { #p }\n", "utf-8")   # the page no longer explains the function: another cut, the same program
+    notebook = notebooks.make("toy", "zh", executed)
+    written = next(cell for cell in notebook["cells"] if cell["id"] == "write-code")["outputs"]
+    assert cells.program_of(notebook) == program and "measure-code says" in json.dumps(notebook) and f"{program.count(chr(10))} lines, as published" in json.dumps(written)
+    assert cells.load(toy / "examples/results", {"toy.py": program})["card", "toy"]["stale"] is False
+    assert cells.load(toy / "examples/results", {"toy.py": program.replace("x / 2", "x / 4")})["card", "toy"]["stale"] is True
 
 
 def test_a_program_changed_since_the_run_is_refused_and_nothing_is_written(toy, executed, capsys):
-    notebooks.take(toy / "done")
-    before = notebooks.path_of("toy", "en").read_text("utf-8")
     (toy / "examples/toy.py").write_text(TOY.replace("half(4) == 2", "half(6) == 3"), "utf-8")
-    assert notebooks.main([]) == 1 and "measured before the last change" in (said := capsys.readouterr().err) and "make notebooks-run LAB=toy" in said
-    assert notebooks.path_of("toy", "en").read_text("utf-8") == before
     assert notebooks.main(["take", str(toy / "done")]) == 1 and "measured before the last change" in capsys.readouterr().err
+    assert not (toy / "examples/results").exists()
+
+
+def test_a_notebook_that_was_never_run_is_made_and_says_so(toy):
+    notebook = notebooks.make("toy", "en")
+    assert WORDS["en"].notebooks.none.text in cells.text_of(notebook["cells"][0]) and not any(cell.get("outputs") for cell in notebook["cells"])
 
 
 @pytest.mark.parametrize("output, complaint", [
@@ -268,14 +284,12 @@ def test_a_program_changed_since_the_run_is_refused_and_nothing_is_written(toy, 
     ({"output_type": "error", "ename": "ValueError", "evalue": "no", "traceback": []}, "raises ValueError: no"),
     ({"output_type": "display_data", "data": {"image/png": "AAAA"}, "metadata": {}}, "not text"),
     ({"name": "stdout", "output_type": "stream", "text": ["faster\n"]}, "were changed since"),
-    (None, "was run as number None"),
+    (None, "gave nothing"),
 ])
 def test_what_must_not_be_published_is_refused(toy, executed, capsys, output, complaint):
-    cell = next(cell for cell in executed["cells"] if cell["id"] == "check-code")
-    cell["outputs"], cell["execution_count"] = ([output], cell["execution_count"]) if output else ([], None)
-    (toy / "done/toy.ipynb").write_text(notebooks.dumps(executed), "utf-8")
+    given(toy, {**executed["cells"], "check-code": [output] if output else []}, sealed=complaint != "were changed since")
     assert notebooks.main(["take", str(toy / "done")]) == 1 and complaint in capsys.readouterr().err
-    assert not notebooks.path_of("toy", "en").exists()
+    assert not (toy / "examples/results").exists()
 
 
 def test_a_warning_keeps_its_words_and_loses_this_machine():
@@ -301,9 +315,9 @@ def test_the_page_shows_every_cell_and_output_in_the_sites_own_elements(site, co
     wanted = []
     for cell in committed[lab, lang]["cells"]:
         if cell["cell_type"] == "code":
-            wanted += [notebooks.text_of(cell)] + ["".join(o.get("text") or o["data"]["text/plain"]) for o in cell["outputs"]]
+            wanted += [cells.text_of(cell)] + ["".join(o.get("text") or o["data"]["text/plain"]) for o in cell["outputs"]]
     assert [text.strip("\n") for text in shown] == [text.strip("\n") for text in wanted]
-    headings = [(cell["id"], notebooks.text_of(cell).split("\n")[0].lstrip("# ")) for cell in committed[lab, lang]["cells"] if notebooks.text_of(cell).startswith("#") and cell["cell_type"] == "markdown"]
+    headings = [(cell["id"], cells.text_of(cell).split("\n")[0].lstrip("# ")) for cell in committed[lab, lang]["cells"] if cells.text_of(cell).startswith("#") and cell["cell_type"] == "markdown"]
     assert [(name, html.unescape(re.sub("<[^>]*>", "", text))) for name, text in re.findall(r'<h[1-3] id="([^"]+)">(.*?)<a class="headerlink"', article)] == headings
     contents = page[page.rindex('data-md-component="toc"') : page.index("<article")]
     assert re.findall(r'href="#([^"]+)"', contents) == [name for name, _ in headings[1:]]
@@ -313,11 +327,11 @@ def test_the_page_shows_every_cell_and_output_in_the_sites_own_elements(site, co
 
 
 @pytest.mark.parametrize("lab, lang", EACH)
-def test_the_notebook_is_offered_and_is_the_committed_file(site, lab, lang):
+def test_the_notebook_is_offered_and_is_the_one_that_the_page_shows(site, committed, lab, lang):
     folder = site / lang / "notebooks" / lab
     page = (folder / "index.html").read_text("utf-8")
     assert f'href="{lab}.ipynb" download>' in page and "colab.research" not in page
-    assert (folder / f"{lab}.ipynb").read_bytes() == notebooks.path_of(lab, lang).read_bytes()
+    assert (folder / f"{lab}.ipynb").read_text("utf-8") == cells.dumps(committed[lab, lang])
 
 
 def test_formulas_of_notebooks_are_rendered(site):
@@ -340,7 +354,7 @@ def test_the_search_knows_the_notebooks_and_not_their_code(site):
 def test_colab_opens_the_file_in_the_repository_where_that_is_on_github():
     from core.notebooks import links
 
-    assert 'href="https://colab.research.google.com/github/me/it/blob/main/docs/zh/notebooks/x.ipynb"' in links("x", "zh", WORDS["zh"], "../../../", "g", "https://github.com/me/it/")
+    assert 'href="https://colab.research.google.com/github/me/it/blob/notebooks/zh/x.ipynb"' in links("x", "zh", WORDS["zh"], "../../../", "g", "https://github.com/me/it/")
     for repository in ("", None, "https://code.example/me/it"):
         assert "colab" not in links("x", "en", WORDS["en"], "../../../", "g", repository)
 
@@ -366,39 +380,41 @@ def test_the_overview_leads_to_each_notebook_and_its_page(site):
 
 # What must turn the build red, or show a mark.
 
-def edit(tree, lang, change):
-    path = tree.path(f"docs/{lang}/notebooks/attention_error.ipynb")
-    notebook = json.loads(path.read_text("utf-8"))
-    change(notebook)
-    path.write_text(json.dumps(notebook), "utf-8")
+STORED = "examples/results/nvidia-h200/attention_error.cells.json"
 
 
 def test_a_published_error_breaks_the_build(tree):
-    error = {"output_type": "error", "ename": "ValueError", "evalue": "planted", "traceback": []}
-    edit(tree, "en", lambda notebook: notebook["cells"][-1].update(outputs=[error]))
-    run = tree.build()
-    assert run.returncode != 0 and "docs/en/notebooks/attention_error.ipynb: cell row-code raises ValueError: planted" in run.stdout
+    run = json.loads(tree.path(STORED).read_text("utf-8"))
+    run["cells"]["row-code"] = [{"output_type": "error", "ename": "ValueError", "evalue": "planted", "traceback": []}]
+    run["measured"]["seal"] = cells.seal(run)
+    tree.path(STORED).write_text(cells.as_text(run), "utf-8")
+    done = tree.build()
+    assert done.returncode != 0 and f"{STORED}: cell row-code raises ValueError: planted" in done.stdout
 
 
-def test_a_notebook_that_is_not_json_breaks_the_build(tree):
-    tree.edit("docs/zh/notebooks/attention_error.ipynb", '"nbformat"', 'nbformat')
+def test_what_a_cell_gave_is_not_edited_by_hand_and_is_json(tree):
+    tree.edit(STORED, "check: passed", "check: passed.")
     run = tree.build()
-    assert run.returncode != 0 and re.search(r"docs/zh/notebooks/attention_error.ipynb:\d+: the notebook is not JSON", run.stdout)
+    assert run.returncode != 0 and f"{STORED}: its outputs, or what is known of the run, were changed since" in run.stdout
+    tree.edit(STORED, '"measured"', "measured")
+    run = tree.build()
+    assert run.returncode != 0 and re.search(rf"{re.escape(STORED)}:\d+: not strict JSON", run.stdout)
 
 
 def test_a_formula_that_fails_names_the_notebook(tree):
-    edit(tree, "en", lambda notebook: notebook["cells"][1].update(source=["## S\n\n$\\frac{1$\n"]))
+    tree.edit("docs/words/en.yml", "compares with fp64", r"compares $\\frac$ with fp64")
     run = tree.build()
-    assert run.returncode != 0 and re.search(r"docs/en/notebooks/attention_error.ipynb(:\d+)?: formula '\\frac\{1'", run.stdout)
+    assert run.returncode != 0 and re.search(r"en/notebooks/\w+\.ipynb(:\d+)?: formula '\\frac'", run.stdout)
 
 
 def test_a_raising_cell_breaks_a_build_that_executes(tree):
     """The site's own builds execute nothing; should one, an error is not published as a traceback."""
     assert "allow_errors: false" in tree.path("mkdocs.en.yml").read_text("utf-8")
     tree.edit("mkdocs.en.yml", "execute: false", "execute: true, execute_ignore: [" + ", ".join(f'"{lab}.ipynb"' for lab in LABS) + "]")
-    notebook = {"cells": [notebooks._text("title", "# Raises\n\nA cell that raises."), notebooks._code("raises", 'raise ValueError("planted")')], "nbformat": 4, "nbformat_minor": 5,
+    notebook = {"cells": [cells._text("title", "# Raises\n\nA cell that raises."), cells._code("raises", 'raise ValueError("planted")')], "nbformat": 4, "nbformat_minor": 5,
                 "metadata": {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}}
-    tree.path("docs/en/notebooks/raises.ipynb").write_text(notebooks.dumps(notebook), "utf-8")
+    tree.path("docs/en/notebooks").mkdir()
+    tree.path("docs/en/notebooks/raises.ipynb").write_text(cells.dumps(notebook), "utf-8")
     run = tree.build()
     assert run.returncode != 0 and "CellExecutionError" in run.stdout and "planted" in run.stdout
     tree.edit("mkdocs.en.yml", "allow_errors: false", "allow_errors: true")
@@ -409,25 +425,26 @@ def test_two_languages_do_not_evict_each_others_cache():
     assert all(f"cache_dir: .cache/notebooks/{lang} }}" in (TOP / f"mkdocs.{lang}.yml").read_text("utf-8") for lang in LANGUAGES)
 
 
-def test_a_program_changed_since_marks_its_notebook(tree):
-    for path in tree.top.glob("docs/*/notebooks/hbm_traffic.ipynb"):      # as if it had just been run
-        notebook = notebooks.read(path)
-        notebook["metadata"]["measured"]["sha256"] = hashlib.sha256(tree.path("examples/hbm_traffic.py").read_bytes()).hexdigest()
-        notebook["metadata"]["measured"]["seal"] = notebooks.seal(notebook)
-        path.write_text(notebooks.dumps(notebook), "utf-8")
-    path = tree.path("examples/attention_error.py")
-    path.write_text(path.read_text("utf-8").replace("SEED = ", "SEED = 1 + ", 1), "utf-8")
-    assert tree.build().returncode == 0
+def test_a_program_that_measures_something_else_marks_its_notebook_and_a_comment_does_not(tree):
+    for lab, old, new in (("attention_error", "TILES = (64, 128)", "TILES = (64, 256)"), ("hbm_traffic", "RUNS = 3", "RUNS = 3  # each")):
+        stored = tree.path(f"examples/results/nvidia-h200/{lab}.cells.json")
+        run = json.loads(stored.read_text("utf-8"))                       # as if it had just been run
+        run["measured"]["id"] = identity(tree.path(f"examples/{lab}.py"))
+        run["measured"]["seal"] = cells.seal(run)
+        stored.write_text(cells.as_text(run), "utf-8")
+        tree.edit(f"examples/{lab}.py", old, new)
+    done = tree.build()
+    assert done.returncode == 0, done.stdout
     for lang in LANGUAGES:
         banner = WORDS[lang].page.stale
         assert banner in tree.page(f"{lang}/notebooks/attention_error/index.html") and banner not in tree.page(f"{lang}/notebooks/hbm_traffic/index.html")
+        assert "RUNS = 3  # each" in tree.page(f"{lang}/notebooks/hbm_traffic/hbm_traffic.ipynb")
 
 
 def test_what_mkdocs_jupyter_renders_differently_breaks_the_build():
-    from core.errors import PageError
     from core.notebooks import place, read, shape
 
-    notebook = {"cells": [notebooks._text("title", "# T"), notebooks._code("code", "1")]}
+    notebook = {"cells": [cells._text("title", "# T"), cells._code("code", "1")]}
     with pytest.raises(PageError, match="other cells"):
         shape("<div></div>", notebook, WORDS["en"], "")
     with pytest.raises(PageError, match="another way"):
@@ -435,7 +452,7 @@ def test_what_mkdocs_jupyter_renders_differently_breaks_the_build():
     with pytest.raises(PageError, match="places for 0 of 1"):
         place("<p></p>", ["a"])
     with pytest.raises(PageError, match="opens with"):
-        read(json.dumps({"cells": [notebooks._text("title", "# T")]}))
+        read(json.dumps({"cells": [cells._text("title", "# T")]}))
 
 
 # In a browser.
@@ -452,12 +469,12 @@ def test_on_a_phone_and_on_a_desk(chromium, served, committed, lang):
         page.goto(served + f"{lang}/notebooks/flash_backward/", wait_until="networkidle")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.evaluate("getComputedStyle(document.querySelector('.output pre > code')).overflowX") in ("auto", "scroll")
-    cells = [cell for cell in committed["flash_backward", lang]["cells"] if cell["cell_type"] == "code"]
+    code = [cell for cell in committed["flash_backward", lang]["cells"] if cell["cell_type"] == "code"]
     buttons = "[...document.querySelectorAll('article .highlight')].map((e) => e.querySelectorAll('.md-code__button, clipboard-copy').length)"
-    counts = [number for cell in cells for number in [1] + [0] * len(cell["outputs"])]
+    counts = [number for cell in code for number in [1] + [0] * len(cell["outputs"])]
     assert page.evaluate(buttons) == counts
     page.locator("article .highlight .md-code__button").first.click()
-    assert page.evaluate("navigator.clipboard.readText()").strip() == notebooks.text_of(cells[0])
+    assert page.evaluate("navigator.clipboard.readText()").strip() == cells.text_of(code[0])
     with page.expect_download() as download:
         page.click('a[href$=".ipynb"]')
     assert json.loads(pathlib.Path(download.value.path()).read_text("utf-8"))["metadata"]["measured"]["gpu"] == "NVIDIA H200"

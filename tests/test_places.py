@@ -12,6 +12,7 @@ import ring_attention
 import run as runner
 import test_notebooks
 import torch
+from core import results
 from core.drawings import fill
 from support import LANGUAGES, TOP, WORDS
 from test_parity import NAMES, columns, prose
@@ -126,7 +127,7 @@ def test_counts_in_words_are_right(lang):
 @pytest.fixture(scope="module")
 def there():
     """(cards that somebody measured on, names of the labs)"""
-    return {json.loads(path.read_text("utf-8"))["machine"]["gpu"] for path in (TOP / "examples/results").glob("*/*.json")}, runner.find_labs().keys()
+    return {json.loads(path.read_text("utf-8"))["machine"]["gpu"] for path in results.files(TOP / "examples/results")}, runner.find_labs().keys()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -377,11 +377,11 @@ def test_labs_are_found_without_importing():
 
 
 def test_committed_results_fit_the_schema():
-    for path in (EXAMPLES / "results").glob("*/*.json"):
+    for path in results.files(EXAMPLES / "results"):
         jsonschema.Draft202012Validator(SCHEMA).validate(json.loads(path.read_text("utf-8")))
 
 
-@pytest.mark.parametrize("path", sorted((EXAMPLES / "results").glob("*/*.json")), ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", results.files(EXAMPLES / "results"), ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_committed_result_says_what_it_is_and_is_as_run_py_writes_it(path):
     result = json.loads(path.read_text("utf-8"))
     assert result["schema"] == 1 or path.read_text("utf-8") == runner.as_text(result)
@@ -389,7 +389,7 @@ def test_a_committed_result_says_what_it_is_and_is_as_run_py_writes_it(path):
     assert runner.slug(result["machine"]["gpu"]) == path.parent.name and result["run"]["command"].endswith(f"run.py {path.stem}")
 
 
-@pytest.mark.parametrize("path", sorted((EXAMPLES / "results").glob("*/*.json")), ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", results.files(EXAMPLES / "results"), ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_what_pages_show_as_output_is_what_the_lab_prints(path, capsys):
     """Derived at build from the rows, by the lab's own header, line and footer."""
     result, program = json.loads(path.read_text("utf-8")), EXAMPLES / f"{path.stem}.py"
@@ -399,8 +399,8 @@ def test_what_pages_show_as_output_is_what_the_lab_prints(path, capsys):
     assert values == runner.strict(lab.values(result["rows"])) and output == capsys.readouterr().out + lab.footer(values) + "\n"
 
 
-RUNS = {path.relative_to(TOP).as_posix(): (lambda result: (result["source"], result["run"]["started"])) for path in sorted((EXAMPLES / "results").glob("*/*.json"))}
-RUNS |= {path.relative_to(TOP).as_posix(): (lambda notebook: ({**(run := notebook["metadata"]["measured"]), "path": run["source"]}, run["date"])) for path in sorted(TOP.glob("docs/*/notebooks/*.ipynb"))}
+RUNS = {path.relative_to(TOP).as_posix(): (lambda result: (result["source"], result["run"]["started"])) for path in results.files(EXAMPLES / "results")}
+RUNS |= {path.relative_to(TOP).as_posix(): (lambda notebook: ({**(run := notebook["measured"]), "path": run["source"]}, run["date"])) for path in sorted((EXAMPLES / "results").glob("*/*.cells.json"))}
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -39,7 +39,7 @@ def test_every_word_is_asked_for_and_said_in_every_language(found):
     assert len(found) > 250 and {path.rsplit(".", 1)[-1] for path in found.values()} == {"py", "html", "js", "svg"}
 
 
-@pytest.mark.parametrize("name, file", [("quiz.see", "quiz.py"), ("run.tested", "run.js"), ("drawings.merge.once", "merge.svg"), ("page.report", "main.html"), ("notebooks.run", "notebooks.py"), ("graders.engine.late", "grader.py"),
+@pytest.mark.parametrize("name, file", [("quiz.see", "quiz.py"), ("run.tested", "run.js"), ("drawings.merge.once", "merge.svg"), ("page.report", "main.html"), ("notebooks.run", "cells.py"), ("graders.engine.late", "grader.py"),
     ("graders.online_row.few_keys.hint", "online_row/properties.py"), ("graders.any.untouched.title", "properties.py")])
 def test_a_word_that_is_missing_is_named_with_the_file_that_asks_for_it(found, name, file):
     *sections, key = name.split(".")

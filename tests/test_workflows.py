@@ -123,7 +123,7 @@ def test_rights_are_given_where_they_are_used():
         writes |= {(name, key, right): level for right, level in given.items() if level == "write"}
     assert set(writes) == {
         ("measure", "propose", "contents"), ("measure", "propose", "pull-requests"), ("measure", "propose", "actions"),
-        ("publish", "deploy", "pages"), ("publish", "deploy", "id-token"), ("verify-vllm", "newest", "issues"),
+        ("publish", "deploy", "pages"), ("publish", "notebooks", "contents"), ("publish", "deploy", "id-token"), ("verify-vllm", "newest", "issues"),
     }
     for name, key, step in steps():
         if step.get("uses", "").startswith("actions/checkout"):

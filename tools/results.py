@@ -79,7 +79,7 @@ def ask(*command):
 def whole(folder):
     """{(card, lab): (path, result)} of every JSON file below `folder`. Raises Stop naming the first that is not a whole result."""
     found = {}
-    for path in sorted(folder.rglob("*.json")):
+    for path in sorted(path for path in folder.rglob("*.json") if not path.name.endswith(compare.CELLS)):   # a notebook's cells are no result
         card, name = path.parent.name, path.relative_to(folder).as_posix()
         if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST:
             raise Stop(damaged(name, "it is no plain file of a result's size"))

@@ -1,6 +1,7 @@
 """The tree: its places, a strict build, a copy of it to break or to edit."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -9,7 +10,8 @@ TOP = pathlib.Path(__file__).resolve().parents[1]
 SITE_URL = "https://lesson.example/repo/"
 LANGUAGES = ("en", "zh")
 # Addresses of every page and notebook below the site's root, from the sources.
-_NAMES = sorted(path.relative_to(TOP / "docs" / "en").with_suffix("").as_posix() for path in (TOP / "docs" / "en").rglob("*") if path.suffix in (".md", ".ipynb"))
+_NOTEBOOKS = re.findall(r"\]\((notebooks/\w+)\.ipynb\)", (TOP / "docs" / "en" / "notebooks.md").read_text("utf-8"))
+_NAMES = sorted({*(path.relative_to(TOP / "docs" / "en").with_suffix("").as_posix() for path in (TOP / "docs" / "en").rglob("*.md")), *_NOTEBOOKS})
 PAGES = [f"{lang}/{'' if name == 'index' else name + '/'}" for lang in LANGUAGES for name in _NAMES]
 
 
@@ -29,8 +31,7 @@ def copied(top):
     for name in ("docs", "examples"):
         shutil.copytree(TOP / name, top / name, ignore=shutil.ignore_patterns("__pycache__"))
     (top / "tools").mkdir()
-    for name in ("bundle.py", "notebooks.py"):             # the second asks for words
-        shutil.copy(TOP / "tools" / name, top / "tools")
+    shutil.copy(TOP / "tools" / "bundle.py", top / "tools")
     for path in [*TOP.glob("mkdocs*.yml"), TOP / "package.json", TOP / "LICENSE"]:
         shutil.copy(path, top)
     (top / "node_modules").symlink_to(TOP / "node_modules")

@@ -21,7 +21,7 @@ import jinja2
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 from mkdocs.exceptions import PluginError
-from mkdocs.plugins import get_plugin_logger
+from mkdocs.plugins import event_priority, get_plugin_logger
 from mkdocs.structure.files import File
 from mkdocs.structure.toc import get_toc
 from mkdocs.utils import CountHandler, get_relative_url
@@ -37,6 +37,7 @@ EVIDENCE = TOP / "docs" / "evidence"
 KATEX = TOP / "node_modules" / "katex"
 PYODIDE = TOP / "node_modules" / "pyodide"
 CACHE = TOP / ".cache" / "snippets"
+NOTEBOOKS = TOP / ".cache" / "ipynb"
 BYTECODE = TOP / ".cache" / "templates"
 
 _formulas = {}
@@ -72,14 +73,17 @@ def on_config(config):
     return config
 
 
+@event_priority(50)   # before mkdocs-jupyter, which makes pages of the notebooks that it finds
 def on_files(files, config):
     if config.extra["lang"] != "root":
+        for lab in _write_notebooks(config.extra["lang"], config.extra["gpu"]):
+            files.append(File(f"notebooks/{lab}.ipynb", str(NOTEBOOKS / config.extra["lang"]), config.site_dir, config.use_directory_urls))
         return files
     generated = {f"examples/{name}": text for name, text in book.examples.items()}
     generated["downloads/flash-attention-examples.zip"] = core.archive.pack(core.archive.examples(EXAMPLES, book.examples, TOP / "LICENSE"), "flash-attention-examples")
     generated["assets/katex/katex.min.css"] = _woff2_only((KATEX / "dist" / "katex.min.css").read_text("utf-8"))
     generated["assets/pyodide/pyodide-lock.json"] = _no_packages((PYODIDE / "pyodide-lock.json").read_text("utf-8"))
-    shared = {path.relative_to(TOP).as_posix(): path for path in [*sorted(EXAMPLES.glob("outputs/*.txt")), *sorted(EXAMPLES.glob("results/*/*.json"))]}
+    shared = {path.relative_to(TOP).as_posix(): path for path in [*sorted(EXAMPLES.glob("outputs/*.txt")), *core.results.files(EXAMPLES / "results")]}
     shared |= {f"evidence/{path.name}": path for path in EVIDENCE.glob("*.json")}
     if config.extra["offline"]:
         shared["downloads/flash-attention-offline.zip"] = _offline(config)
@@ -174,7 +178,7 @@ def on_page_context(context, page, config, nav):
         context["said"] = json.dumps({name: book.scripts[lang][name] for name in sorted({"site", *widgets}) if name in book.scripts[lang]}, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     context["has_math"] = 'class="math"' in (page.content or "")
     notebook = getattr(page, "notebook", None)
-    context["stale"] = [{"lab": page.file.name}] if notebook and _stale(notebook, page) else [book.results[key] for key in page.draft.used if book.results[key]["stale"]] if hasattr(page, "draft") else []
+    context["stale"] = [{"lab": page.file.name}] if notebook and book.cells.get((config.extra["gpu"], page.file.name), {}).get("stale") else [book.results[key] for key in page.draft.used if book.results[key]["stale"]] if hasattr(page, "draft") else []
     return context
 
 
@@ -237,11 +241,15 @@ def _read_notebook(text, page, lang):
     return text
 
 
-def _stale(notebook, page):
-    """Whether the program measures something else since the notebook's outputs were made."""
-    then = "\n\n\n".join("".join(cell["source"]) for cell in notebook["cells"] if cell.get("id", "").startswith("program-"))
-    now = book.examples.get(f"{page.file.name}.py")
-    return now is None or "measured" not in notebook["metadata"] or not core.results.same(then, now)
+def _write_notebooks(lang, gpu):
+    """The labs whose notebooks are below NOTEBOOKS now: mkdocs-jupyter reads a file, and publishes it beside the page."""
+    try:
+        made = _kept(lambda: core.book.notebooks(book, lang, gpu), "notebooks", version, facts, book.pages[lang], lang, gpu)
+    except core.errors.PageError as error:
+        raise PluginError(str(error)) from None
+    for lab, text in made.items():
+        _write(NOTEBOOKS / lang / "notebooks" / f"{lab}.ipynb", text)
+    return list(made)
 
 
 def _commit_date():
@@ -281,10 +289,13 @@ def _write_snippets():
         if path.relative_to(CACHE).as_posix() not in snippets:
             path.unlink()
     for name, text in snippets.items():
-        path = CACHE / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.is_file() or path.read_text("utf-8") != text:
-            path.write_text(text, "utf-8")
+        _write(CACHE / name, text)
+
+
+def _write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.is_file() or path.read_text("utf-8") != text:
+        path.write_text(text, "utf-8", newline="\n")
 
 
 def _heads(lang):

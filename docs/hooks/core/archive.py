@@ -24,7 +24,7 @@ def examples(folder, programs, licence):
     programs  {name: text} of the programs as single files
     """
     patterns = ("README.md", "outputs/*.txt", "results/schema.json", "results/*/*.json")
-    files = {path.relative_to(folder).as_posix(): path.read_bytes() for pattern in patterns for path in folder.glob(pattern)}
+    files = {path.relative_to(folder).as_posix(): path.read_bytes() for pattern in patterns for path in folder.glob(pattern) if not path.name.endswith(".cells.json")}
     files |= {name: text.encode("utf-8") for name, text in programs.items() if not name.startswith(("exercises/", "webgpu/"))}   # those are for the page
     return files | {"LICENSE": licence.read_bytes()}
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import bundle
 import yaml
 
-from . import evidence, exercises, glossary, results, sections
+from . import cells, evidence, exercises, glossary, results, sections
 from .errors import PageError
 from .words import asked, for_scripts, load, plain, problems
 
@@ -25,6 +25,7 @@ class Book:
     """What one build knows.
 
     results   {(gpu, lab): result} as results.load gives it
+    cells     {(gpu, lab): what the cells of its notebook gave} as cells.load gives it
     evidence  {name: evidence} of docs/evidence/<name>.json
     examples  {name: text} of the example files, as the site serves them
     outputs   {name: text} of what the examples print, as captured
@@ -38,6 +39,7 @@ class Book:
     """
 
     results: dict = _table()
+    cells: dict = _table()
     evidence: dict = _table()
     examples: dict = _table()
     outputs: dict = _table()
@@ -75,6 +77,7 @@ def read(top):
     programs = _examples(examples, words)
     return Book(
         results=results.load(examples / "results", examples, programs),
+        cells=cells.load(examples / "results", programs),
         evidence={path.stem: evidence.load(path) for path in sorted((docs / "evidence").glob("*.json"))},
         examples=programs,
         outputs={path.name: path.read_text("utf-8") for path in sorted((examples / "outputs").glob("*.txt"))},
@@ -89,9 +92,9 @@ def read(top):
 
 
 def sources(top):
-    """{path: text} of all that asks for words: hooks, templates, scripts, drawings, the tool that makes notebooks."""
+    """{path: text} of all that asks for words: hooks, templates, scripts, drawings."""
     hooks, theme = top / "docs" / "hooks", top / "docs" / "theme"
-    paths = [*hooks.rglob("*.py"), *theme.rglob("*.html"), *theme.rglob("*.js"), *(theme / "drawings").glob("*.svg"), top / "tools" / "notebooks.py"]
+    paths = [*hooks.rglob("*.py"), *theme.rglob("*.html"), *theme.rglob("*.js"), *(theme / "drawings").glob("*.svg")]
     return {path.relative_to(top).as_posix(): path.read_text("utf-8") for path in sorted(paths)
             if path != hooks / "core" / "words.py"}
 
@@ -103,7 +106,7 @@ def asking(top, known):
 
 def labels(top):
     """The texts in which programs and results write labels."""
-    return [path.read_text("utf-8") for path in [*(top / "examples").glob("*.py"), *(top / "examples" / "results").glob("*/*.json")]]
+    return [path.read_text("utf-8") for path in [*(top / "examples").glob("*.py"), *results.files(top / "examples" / "results")]]
 
 
 def _words(top):
@@ -121,6 +124,16 @@ def _words(top):
 def snippets(book):
     """{name: text} of what a fence may include: the examples with marks around their sections, and the captured outputs."""
     return {name: sections.mark(text.replace("\r\n", "\n")) if name.endswith(".py") else text for name, text in book.examples.items()} | {f"outputs/{name}": text for name, text in book.outputs.items()}
+
+
+def notebooks(book, lang, gpu):
+    """{lab: text of its notebook} of those that the overview of a language leads to, as a card ran them. Raises PageError."""
+    made, pages = {}, book.pages[lang]
+    for lab in cells.labs(pages):
+        if f"{lab}.py" not in book.examples:
+            raise PageError(f"docs/{lang}/notebooks.md: it leads to the notebook of {lab}, and there is no examples/{lab}.py.")
+        made[lab] = cells.dumps(cells.make(lab, lang, book.examples[f"{lab}.py"], book.words[lang], pages, book.cells.get((gpu, lab))))
+    return made
 
 
 def front_matter(text):

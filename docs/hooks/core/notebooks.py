@@ -21,7 +21,7 @@ def read(text):
     try:
         notebook = json.loads(text)
     except ValueError as error:
-        raise PageError(f"the notebook is not JSON: {error}. Make it again: `make notebooks`.", getattr(error, "lineno", None)) from None
+        raise PageError(f"the notebook is not JSON: {error}.", getattr(error, "lineno", None)) from None
     if not re.match(r"# .+\n\n\S", "".join(notebook["cells"][0]["source"]) if notebook["cells"] else ""):
         raise PageError("a notebook opens with a Markdown cell: `# ` and its title, an empty line, a paragraph.")
     for cell in notebook["cells"]:
@@ -70,7 +70,7 @@ def links(lab, lang, words, root, gpu, repository):
     """The line below the title: the file, Colab where the repository is known and on GitHub, and where to read on. root: relative address of the site's root."""
     made = [f'<a class="md-button md-button--primary" href="{lab}.ipynb" download>{words.notebook.download}</a>']
     if match := re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?/?", repository or ""):
-        made.append(f'<a class="md-button" href="https://colab.research.google.com/github/{match[1]}/blob/main/docs/{lang}/notebooks/{lab}.ipynb">{words.notebook.colab}</a>')
+        made.append(f'<a class="md-button" href="https://colab.research.google.com/github/{match[1]}/blob/notebooks/{lang}/{lab}.ipynb">{words.notebook.colab}</a>')
     more = [(f"{root}{lang}/notebooks/#run", words.notebook.run, ""), (f"{root}examples/{lab}.py", words.notebook.program, " download"),
             (f"{root}examples/results/{gpu}/{lab}.json", words.notebook.json, ""), (f"{root}{lang}/notebooks/", words.notebook.all, "")]
     return f'<p class="notebook">{" ".join(made)} <span>{" · ".join(f"<a href={json.dumps(href)}{extra}>{text}</a>" for href, text, extra in more)}</span></p>'

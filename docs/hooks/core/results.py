@@ -16,6 +16,11 @@ from .errors import PageError
 LARGEST = 16 * 2**20   # bytes of one result
 
 
+def files(folder):
+    """The results of a folder, without what notebooks gave (cells.py), in order."""
+    return sorted(path for path in folder.glob("*/*.json") if "." not in path.stem)
+
+
 def load(folder, examples, programs=None):
     """Read `<folder>/<gpu>/<lab>.json` into {(gpu, lab): result}; each gains `stale`, `url`, and `values` and `output`, made from its rows.
 
@@ -30,7 +35,7 @@ def load(folder, examples, programs=None):
         return {}
     validator = jsonschema.Draft202012Validator(json.loads(schema.read_text("utf-8")))
     found, labs = {}, {}
-    for path in sorted(folder.glob("*/*.json")):
+    for path in files(folder):
         where = f"examples/results/{path.relative_to(folder).as_posix()}"
         if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", path.parent.name):
             raise PageError(f"{where}: the folder must be a card's name as `make labs` writes it: lower-case letters, digits, hyphens.")
