@@ -59,7 +59,7 @@ def on_config(config):
         version = kept.digest(_here, kept.code(HERE / "core", TOP / "tools" / "bundle.py", HERE / "katex.mjs", KATEX / "package.json", EXAMPLES / "kit" / "identity.py"), kept.installed())
         core = _fresh_core(version)
         try:
-            book = core.book.read(TOP)
+            book = core.book.read(TOP, _kept(lambda: core.book.facts(TOP), "facts", version, kept.folders(*(TOP / name for name in core.book.FACTS))))
         except core.errors.PageError as error:
             raise PluginError(str(error)) from None
         facts = kept.digest(*((name, value) for name, value in vars(book).items() if name not in ("pages", "glossary")))
@@ -241,7 +241,7 @@ def _stale(notebook, page):
     """Whether the program measures something else since the notebook's outputs were made."""
     then = "\n\n\n".join("".join(cell["source"]) for cell in notebook["cells"] if cell.get("id", "").startswith("program-"))
     now = book.examples.get(f"{page.file.name}.py")
-    return now is None or "measured" not in notebook["metadata"] or not core.results.same(then, now)
+    return now is None or "measured" not in notebook["metadata"] or not _kept(lambda: core.results.same(then, now), "same", version, then, now)
 
 
 def _commit_date():
