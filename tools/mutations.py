@@ -288,6 +288,9 @@ MUTATIONS = [
     Mutation("server-rebuilds-for-ever", [("docs/hooks/shim.py", 'CACHE = TOP / ".cache" / "snippets"', 'CACHE = TOP / "docs" / "hooks" / "snippets"'),
                                           ("docs/hooks/shim.py", 'if not path.is_file() or path.read_text("utf-8") != text:', "if True:")],
       "tests/test_commands.py::test_serve_shows_both_languages_and_follows_every_kind_of_edit"),
+    M("edited-page-is-served-as-it-was", "docs/hooks/shim.py", "facts, heads, place, markdown)", "facts, heads, place)", "tests/test_serve.py::test_a_sentence_renders_its_page_alone_and_soon"),
+    M("unchanged-page-is-rendered-again", "docs/hooks/kept.py", "data = self.memory.get(name) or self._read(name)", "data = None", "tests/test_serve.py::test_a_sentence_renders_its_page_alone_and_soon", "made again"),
+    M("broken-link-is-told-once", "docs/hooks/shim.py", ", unless=warned.get_counts)", ")", "tests/test_serve.py::test_what_a_page_was_warned_of_is_told_at_each_build[nowhere.md]"),
 
     # The built site
     M("picture-of-another-host", "docs/en/index.md", "## For whom { #for-whom }\n", '## For whom { #for-whom }\n\n<img src="https://images.example/a.png" alt="a">\n', FINDING, "images.example"),

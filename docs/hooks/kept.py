@@ -21,6 +21,12 @@ def code(*paths):
     return digest(*(f"{file.name}\0{file.read_text('utf-8')}" for file in files if file.is_file()))
 
 
+def folders(*paths):
+    """A hash of all files of folders, by their place and bytes."""
+    files = [(path.name, file.relative_to(path).as_posix(), file) for path in paths for file in sorted(path.rglob("*")) if file.is_file() and "__pycache__" not in file.parts]
+    return digest(*((folder, name, hashlib.sha256(file.read_bytes()).hexdigest()) for folder, name, file in files))
+
+
 def installed():
     """Python and every package that stands beside MkDocs, with its version."""
     return digest(sys.version, *sorted(path.name for path in pathlib.Path(mkdocs.__file__).parents[1].glob("*.dist-info")))

@@ -69,13 +69,26 @@ class Place:
     gpu: str = ""
 
 
-def read(top):
-    """The Book of the tree at `top`. Raises PageError naming the file that is not as it must be."""
-    docs, examples, pyodide = top / "docs", top / "examples", top / "node_modules" / "pyodide"
-    pages = {lang: {path.name: path.read_text("utf-8-sig") for path in sorted((docs / lang).glob("*.md"))} for lang in LANGUAGES}
+FACTS = ("docs/evidence", "docs/hooks", "docs/quiz", "docs/theme", "docs/words", "examples", "tools")   # what facts() reads; with the code, all that it depends on
+
+
+def read(top, known=None):
+    """The Book of the tree at `top`; known: its facts(), where they are at hand. Raises PageError naming the file that is not as it must be."""
+    pyodide = top / "node_modules" / "pyodide"
+    pages = {lang: {path.name: path.read_text("utf-8-sig") for path in sorted((top / "docs" / lang).glob("*.md"))} for lang in LANGUAGES}
+    return Book(
+        **(known or facts(top)), pages=pages,
+        glossary={lang: _glossary(lang, pages[lang]["glossary.md"]) for lang in LANGUAGES if "glossary.md" in pages[lang]},
+        python=sum((pyodide / name).stat().st_size for name in ("pyodide.asm.wasm", "python_stdlib.zip")),
+    )
+
+
+def facts(top):
+    """{field: value} of the Book beside the pages' own texts: of the folders FACTS alone, which an edit of a page leaves as they are."""
+    docs, examples = top / "docs", top / "examples"
     words, found = _words(top)
     programs = _examples(examples, words)
-    return Book(
+    return dict(
         results=results.load(examples / "results", examples, programs),
         cells=cells.load(examples / "results", programs),
         evidence={path.stem: evidence.load(path) for path in sorted((docs / "evidence").glob("*.json"))},
@@ -83,11 +96,8 @@ def read(top):
         outputs={path.name: path.read_text("utf-8") for path in sorted((examples / "outputs").glob("*.txt"))},
         drawings={path.stem: path.read_text("utf-8") for path in sorted((docs / "theme" / "drawings").glob("*.svg"))},
         quizzes={path.stem: path.read_text("utf-8") for path in sorted((docs / "quiz").glob("*.yml"))},
-        pages=pages,
-        glossary={lang: _glossary(lang, pages[lang]["glossary.md"]) for lang in LANGUAGES if "glossary.md" in pages[lang]},
         words=words,
         scripts={lang: for_scripts(words[lang], found) for lang in LANGUAGES},
-        python=sum((pyodide / name).stat().st_size for name in ("pyodide.asm.wasm", "python_stdlib.zip")),
     )
 
 

@@ -65,6 +65,9 @@ class Words:
             raise PageError(f"docs/words has no word '{self._name}{key}'.")
         return self._words[key]
 
+    def __reduce__(self):
+        return Words, (plain(self), self._name)
+
     def __repr__(self):
         return repr(plain(self))                           # says all: what a build keeps is kept by it
 
