@@ -3,7 +3,7 @@ PYTHON ?= python3
 PORT ?= 8000
 OUT ?= measured
 FROM ?= measured
-WORKERS ?= 2
+WORKERS ?= 3
 LIMIT ?= 900
 DIR ?= site
 BIN = .venv/bin
@@ -34,7 +34,7 @@ QUICK = $(addprefix tests/test_,$(addsuffix .py,arithmetic citations claims draw
 quick: .venv/test.stamp node_modules/.stamp   ## what a changed sentence can break, in a minute
 	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal --quick $(QUICK) $(ARGS)
 
-test: .venv/test.stamp node_modules/.stamp browser   ## everything, two tests at a time (WORKERS=, ARGS= for pytest)
+test: .venv/test.stamp node_modules/.stamp browser   ## everything, three tests at a time, for many wait (WORKERS=, ARGS= for pytest)
 	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal --durations 20 $(ARGS)
 
 labs:       ## measure on this machine's GPU into examples/results (LAB=name, PYTHON= one with torch)
