@@ -21,6 +21,7 @@ import typing
 from trials import Place
 from tree import TOP
 
+ROWS = "tests/test_mutations.py::test_every_row_still_stands_in_its_file"   # it reads every file that a mutation edits
 STALE = 'class="stale"'   # the mark beside what was measured before its program changed
 
 
@@ -87,6 +88,14 @@ EDITS = [
     E("explanation-of-the-quiz-zh", QUIZ, r"(\n    why:\n      en: [^\n]*\n      zh: )(?=[\u4e00-\u9fff])", r"\1要点是：", "quiz-another-choice-is-right"),
     E("text-of-an-exercise", "docs/en/exercises.md", EN, r"\1In other words: ", "exercise-under-another-heading"),
     E("text-of-an-exercise-zh", "docs/zh/exercises.md", ZH, r"\1换句话说，", "exercise-under-another-heading"),
+
+    # Words beside the prose
+    E("wording-of-a-drawing", "docs/words/en.yml", r"(\n    sram: )on-chip SRAM", r"\1SRAM on the chip", "word-is-missing", "drawing-in-another-section"),
+    E("wording-of-a-drawing-zh", "docs/words/zh.yml", r"(\n    hbm: )显存（HBM）", r"\1设备显存（HBM）", "word-is-missing", "drawing-in-another-section"),
+    E("interface-word", "docs/words/en.yml", r'(\n  notest: )"[^"\n]*"', r'\1"The tests do not run this: "', "word-is-asked-for-and-not-there"),
+    Edit("new-interface-word", (("docs/words/en.yml", re.compile(r"(\n  notest: )"), r'\n  noted: "Note: "\1'), ("docs/words/zh.yml", re.compile(r"(\n  notest: )"), r"\n  noted: 注意：\1"),
+                                ("docs/hooks/core/html.py", re.compile(r"\{words\.page\.notest\}"), "{words.page.noted}{words.page.notest}")),
+         ("word-that-nothing-asks-for", "word-is-asked-for-and-not-there", "word-is-missing")),
 ]
 
 
@@ -111,7 +120,8 @@ def readers(file):
 
     path = pathlib.Path(file)
     word = re.compile(rf"\b{re.escape(path.stem)}" + (r"\b" if path.suffix == ".py" else rf"(?:{re.escape(path.suffix)}\b|[/\"'#])"))
-    return [f"tests/{name}.py" for name in texts if name.startswith("test_") and any(word.search(texts[module]) for module in reached(name, set()))]
+    own = {"test_edits", "test_mutations"}   # they make copies of the tree themselves
+    return [f"tests/{name}.py" for name in texts if name.startswith("test_") and name not in own and any(word.search(texts[module]) for module in reached(name, set()))]
 
 
 def judged(place, edits, checks, browser=False):
@@ -132,11 +142,11 @@ def judged(place, edits, checks, browser=False):
 
 
 def alone(place, edit):
-    return judged(place, [edit], sorted({*quick(), *(check for file, *_ in edit.edits for check in readers(file))}))
+    return judged(place, [edit], sorted({*quick(), ROWS, *(check for file, *_ in edit.edits for check in readers(file))}))
 
 
 def together(place, browser=True):
-    return judged(place, EDITS, ["--numprocesses", "3", "--dist", "worksteal"] if browser else quick(), browser)
+    return judged(place, EDITS, ["--numprocesses", "3", "--dist", "worksteal", "--ignore", "tests/test_edits.py"] if browser else [*quick(), ROWS], browser)
 
 
 def run(edits, processes=2, say=print):
