@@ -41,14 +41,14 @@ EN, ZH = r"(\n## [^\n]+\n\n)(?=[A-Z])", r"(\n## [^\n]+\n\n)(?=[\u4e00-\u9fff])" 
 
 EDITS = [
     # A page, in one language
-    E("sentence-of-decode", "docs/en/decode.md", EN, r"\1In other words: ", "a-claim-in-one-language", "bold-ends-in-punctuation"),
+    E("sentence-of-ring", "docs/en/ring.md", EN, r"\1In other words: ", "a-claim-in-one-language", "bold-ends-in-punctuation"),
     E("sentence-of-backward-zh", "docs/zh/backward.md", ZH, r"\1换句话说，", "a-claim-in-one-language", "bold-ends-in-punctuation"),
-    E("claim-of-decode", "docs/en/decode.md", r'(<span data-claim="[\w-]+">)(?=[A-Z])', r"\1In other words, ", "a-claim-in-one-language"),
+    E("claim-of-ring", "docs/en/ring.md", r'(<span data-claim="[\w-]+">)(?=it needs)', r"\1as measured, ", "a-claim-in-one-language"),
     E("claim-of-lesson-zh", "docs/zh/lesson.md", r'(<span data-claim="[\w-]+">)', r"\1也就是说，", "a-claim-in-one-language"),
     E("claim-in-the-quiz", QUIZ, r"(\n    why:\n      en: )(?=[A-Z])", r"\1In other words, ", "quiz-another-choice-is-right"),
-    E("heading-of-decode", "docs/en/decode.md", r"(\n## )([^\n]+ \{ #sides \})", r"\1Side by side: \2", "zh-heading-has-another-id"),
+    E("heading-of-ring", "docs/en/ring.md", r"(\n## )([^\n]+ \{ #order \})", r"\1In any order: \2", "zh-heading-has-another-id"),
     E("heading-behind-a-fence-of-lesson-zh", "docs/zh/lesson.md", r"(\n## 5\. )([^\n]+ \{ #)", r"\1动手：\2", "numbered-sections-out-of-order"),
-    E("table-header-of-decode", "docs/en/decode.md", r"(\n\| parts \| blocks \| )(?=time, ms \{ms\})", r"\1kernel ", "columns-of-a-table-changed-places"),
+    E("table-header-of-ring", "docs/en/ring.md", r"(\n\| S \| )(?=time, ms \{ms\})", r"\1kernel ", "columns-of-a-table-changed-places"),
     E("table-header-of-lesson-zh", "docs/zh/lesson.md", r"(\n\| S \| [^|\n]*?)(?=（MiB）)", r"\1的峰值", "columns-of-a-table-changed-places"),
 
     # The quiz and the exercises
