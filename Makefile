@@ -3,7 +3,7 @@ PYTHON ?= python3
 PORT ?= 8000
 OUT ?= measured
 FROM ?= measured
-WORKERS ?= 2
+WORKERS ?= 3
 LIMIT ?= 900
 DIR ?= site
 BIN = .venv/bin
@@ -30,11 +30,11 @@ site: .venv/site.stamp node_modules/.stamp    ## strict build into site/ (SITE_U
 	@SITE_URL="$(SITE_URL)" OFFLINE="$(OFFLINE)" $(BIN)/mkdocs build --strict
 
 # What a changed sentence, number or placeholder can break: the strict build, what the built pages hold, and the tests that read pages. No browser.
-QUICK = $(addprefix tests/test_,$(addsuffix .py,arithmetic citations claims drawings fences glossary interview notebooks parity placeholders places policy quiz run search settings site tex vllm_page words)) docs/en docs/zh
+QUICK = $(addprefix tests/test_,$(addsuffix .py,arithmetic calculator citations claims drawings fences glossary interview notebooks parity placeholders places policy quiz run search settings site tex vllm_page words)) docs/en docs/zh
 quick: .venv/test.stamp node_modules/.stamp   ## what a changed sentence can break, in a minute
 	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal --quick $(QUICK) $(ARGS)
 
-test: .venv/test.stamp node_modules/.stamp browser   ## everything, two tests at a time (WORKERS=, ARGS= for pytest)
+test: .venv/test.stamp node_modules/.stamp browser   ## everything, three tests at a time, for many wait (WORKERS=, ARGS= for pytest)
 	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal --durations 20 $(ARGS)
 
 labs:       ## measure on this machine's GPU into examples/results (LAB=name, PYTHON= one with torch)

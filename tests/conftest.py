@@ -1,6 +1,6 @@
 """What all tests share: one built site, one served site and one browser a worker, and a lock that gives the machine to a test that measures time.
 
-`make test` runs two workers (pytest-xdist). A test marked `alone` runs while the other worker waits.
+`make test` runs workers (pytest-xdist): three on two cores, since browsers and servers wait much. While a test marked `alone` runs, the others wait.
 """
 import contextlib
 import fcntl

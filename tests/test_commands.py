@@ -107,7 +107,7 @@ def test_a_failing_test_or_site_fails_make_and_ci(clone):
     assert make(top, tools, "test").returncode != 0
     (top / "log").unlink()
     assert subprocess.run([top / ".ci/run"], env={"PATH": str(tools), "HOME": str(top)}, capture_output=True).returncode != 0
-    assert (top / "log").read_text().splitlines()[-2:] == ["true tools/browser.py", "true -m pytest --numprocesses 2 --dist worksteal --durations 20"]
+    assert (top / "log").read_text().splitlines()[-2:] == ["true tools/browser.py", "true -m pytest --numprocesses 3 --dist worksteal --durations 20"]
 
 
 def test_the_check_runs_both_commands_and_nothing_softens_them():

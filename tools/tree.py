@@ -15,7 +15,7 @@ _NAMES = sorted({*(path.relative_to(TOP / "docs" / "en").with_suffix("").as_posi
 PAGES = [f"{lang}/{'' if name == 'index' else name + '/'}" for lang in LANGUAGES for name in _NAMES]
 
 
-def build(top, site_dir, site_url=SITE_URL, timeout=120, **env):
+def build(top, site_dir, site_url=SITE_URL, timeout=300, **env):
     """Run a strict build of the tree at `top`; returns the finished process."""
     return subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", str(pathlib.Path(top) / "mkdocs.yml"), "--site-dir", str(site_dir)],

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-PACKAGES = ("hypothesis", "jsonschema", "markdown", "matplotlib.figure", "mkdocs.__main__", "nbformat", "playwright.sync_api", "pygments.lexers", "pymdownx.superfences", "torch", "yaml")
+PACKAGES = ("hypothesis", "jsonschema", "markdown", "matplotlib.figure", "mkdocs.commands.build", "nbformat", "playwright.sync_api", "pygments.lexers", "pymdownx.superfences", "torch", "yaml")
 
 
 class Warm:

@@ -275,7 +275,7 @@ def _fresh_core(version, seen=[None]):
     for folder in (str(TOP / "tools"), str(HERE)):   # core/book.py bundles with tools/bundle.py, which reads examples/kit
         if folder not in sys.path:
             sys.path.insert(0, folder)
-    for name in [name for name in sys.modules if name.split(".")[0] in ("core", "bundle", "kit")]:
+    for name in [name for name in sys.modules if seen[0] and name.split(".")[0] in ("core", "bundle", "kit")]:   # the first time it is fresh, and others may hold it
         del sys.modules[name]
     seen[0], package = version, importlib.import_module("core")
     for module in pkgutil.iter_modules(package.__path__):

@@ -1,0 +1,162 @@
+"""Honest edits that must cost nothing: each row makes one, and all that reads the edited file must stay green, without a GPU. `make edits` makes them all.
+
+    python tools/edits.py            every row alone, two at a time; then the whole suite on all of them at once
+    python tools/edits.py NAME …     some rows, each alone
+    python tools/edits.py --list
+
+The twin of tools/mutations.py: `beside` names the mutations, in the same kind of place, that turn the checks red, so that green here says something.
+A row alone runs `make quick` and every other test file that reads the edited one (`readers`, by machine), but for what needs a browser or a build of its own:
+that runs on all edits at once. `make test` runs `make quick` on all edits at once (tests/test_edits.py).
+Exit status 0 only when all is green.
+"""
+import concurrent.futures
+import contextlib
+import pathlib
+import queue
+import re
+import sys
+import tempfile
+import typing
+
+from trials import Place
+from tree import TOP
+
+ROWS = "tests/test_mutations.py::test_every_row_still_stands_in_its_file"   # it reads every file that a mutation edits
+STALE = 'class="stale"'   # the mark beside what was measured before its program changed
+
+
+class Edit(typing.NamedTuple):
+    name: str
+    edits: tuple       # of (file, pattern, replacement): the first match
+    beside: tuple      # names of mutations
+    marks: tuple = ()  # built pages that say 'measured before the last change'
+
+
+def E(name, file, pattern, new, *beside, marks=()):
+    return Edit(name, ((file, re.compile(pattern), new),), beside, marks)
+
+
+QUIZ = "docs/quiz/lesson.yml"
+EN, ZH = r"(\n## [^\n]+\n\n)(?=[A-Z])", r"(\n## [^\n]+\n\n)(?=[\u4e00-\u9fff])"   # where the first paragraph of a section begins
+
+EDITS = [
+    # A page, in one language
+    E("sentence-of-ring", "docs/en/ring.md", EN, r"\1In other words: ", "a-claim-in-one-language", "bold-ends-in-punctuation"),
+    E("sentence-of-backward-zh", "docs/zh/backward.md", ZH, r"\1换句话说，", "a-claim-in-one-language", "bold-ends-in-punctuation"),
+    E("claim-of-ring", "docs/en/ring.md", r'(<span data-claim="[\w-]+">)(?=it needs)', r"\1as measured, ", "a-claim-in-one-language"),
+    E("claim-of-lesson-zh", "docs/zh/lesson.md", r'(<span data-claim="[\w-]+">)', r"\1也就是说，", "a-claim-in-one-language"),
+    E("claim-in-the-quiz", QUIZ, r"(\n    why:\n      en: )(?=[A-Z])", r"\1In other words, ", "quiz-another-choice-is-right"),
+    E("heading-of-ring", "docs/en/ring.md", r"(\n## )([^\n]+ \{ #order \})", r"\1In any order: \2", "zh-heading-has-another-id"),
+    E("heading-behind-a-fence-of-lesson-zh", "docs/zh/lesson.md", r"(\n## 5\. )([^\n]+ \{ #)", r"\1动手：\2", "numbered-sections-out-of-order"),
+    E("table-header-of-ring", "docs/en/ring.md", r"(\n\| S \| )(?=time, ms \{ms\})", r"\1kernel ", "columns-of-a-table-changed-places"),
+    E("table-header-of-lesson-zh", "docs/zh/lesson.md", r"(\n\| S \| [^|\n]*?)(?=（MiB）)", r"\1的峰值", "columns-of-a-table-changed-places"),
+
+    # The quiz and the exercises
+    E("choice-of-the-quiz", QUIZ, r"(\n  - id: pruning\n    en: )", r"\1In effect, ", "quiz-another-choice-is-right"),
+    E("right-choice-of-the-quiz-zh", QUIZ, r"(\n    right: true\n    en: [^\n]*\n    zh: )(?=[\u4e00-\u9fff])", r"\1其实，", "quiz-another-choice-is-right"),
+    E("explanation-of-the-quiz", QUIZ, r"(\n      en: )(Launching takes)", r"\1In fact, launching takes", "quiz-another-choice-is-right"),
+    E("explanation-of-the-quiz-zh", QUIZ, r"(\n    why:\n      en: [^\n]*\n      zh: )(?=[\u4e00-\u9fff])", r"\1要点是：", "quiz-another-choice-is-right"),
+    E("text-of-an-exercise", "docs/en/exercises.md", EN, r"\1In other words: ", "exercise-under-another-heading"),
+    E("text-of-an-exercise-zh", "docs/zh/exercises.md", ZH, r"\1换句话说，", "exercise-under-another-heading"),
+
+    # Words beside the prose
+    E("wording-of-a-drawing", "docs/words/en.yml", r"(\n    sram: )on-chip SRAM", r"\1SRAM on the chip", "word-is-missing", "drawing-in-another-section"),
+    E("wording-of-a-drawing-zh", "docs/words/zh.yml", r"(\n    hbm: )显存（HBM）", r"\1设备显存（HBM）", "word-is-missing", "drawing-in-another-section"),
+    E("interface-word", "docs/words/en.yml", r'(\n  notest: )"[^"\n]*"', r'\1"The tests do not run this: "', "word-is-asked-for-and-not-there"),
+    Edit("new-interface-word", (("docs/words/en.yml", re.compile(r"(\n  notest: )"), r'\n  noted: "Note: "\1'), ("docs/words/zh.yml", re.compile(r"(\n  notest: )"), r"\n  noted: 注意：\1"),
+                                ("docs/hooks/core/html.py", re.compile(r"\{words\.page\.notest\}"), "{words.page.noted}{words.page.notest}")),
+         ("word-that-nothing-asks-for", "word-is-asked-for-and-not-there", "word-is-missing")),
+]
+
+
+def quick():
+    """What `make quick` hands to pytest."""
+    text = (TOP / "Makefile").read_text("utf-8")
+    stems, folders = re.search(r"^QUICK = \$\(addprefix tests/test_,\$\(addsuffix \.py,(.*?)\)\) (.*)$", text, re.M).groups()
+    return [*(f"tests/test_{stem}.py" for stem in stems.split()), *folders.split()]
+
+
+def readers(file):
+    """The test files that read this one: they name it, or a module of tests or tools that they import does."""
+    modules = {path.stem: path for folder in ("tests", "tools") for path in sorted((TOP / folder).glob("*.py")) if path.stem not in ("edits", "mutations", "conftest")}
+    texts = {name: path.read_text("utf-8") for name, path in modules.items()}
+
+    def reached(name, seen):
+        if name in texts and name not in seen:
+            seen.add(name)
+            for match in re.finditer(r"^(?:import|from) (\w+)", texts[name], re.M):
+                reached(match[1], seen)
+        return seen
+
+    path = pathlib.Path(file)
+    word = re.compile(rf"\b{re.escape(path.stem)}" + (r"\b" if path.suffix == ".py" else rf"(?:{re.escape(path.suffix)}\b|[/\"'#])"))
+    own = {"test_edits", "test_mutations"}   # they make copies of the tree themselves
+    return [f"tests/{name}.py" for name in texts if name.startswith("test_") and name not in own and any(word.search(texts[module]) for module in reached(name, set()))]
+
+
+def judged(place, edits, checks, browser=False):
+    """What is red with these edits, as lines."""
+    try:
+        with contextlib.ExitStack() as stack:
+            for edit in edits:
+                stack.enter_context(place.edited(edit.edits))
+            output, status = place.run(*([] if browser else ["--quick"]), *checks, seconds=3600)
+            red = [] if status == 0 else [line for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))] or output.splitlines()[-3:]
+            wanted = {page for edit in edits for page in edit.marks}
+            if wanted:
+                output, status = place.run("build")
+                red += [f"{page} does not say that its numbers are older than their program" for page in sorted(wanted) if STALE not in (place.top / "site" / page / "index.html").read_text("utf-8")] if status == 0 else [output]
+            return red
+    except LookupError as error:
+        return [f"no longer applies: {error}"]
+
+
+def alone(place, edit):
+    return judged(place, [edit], sorted({*quick(), ROWS, *(check for file, *_ in edit.edits for check in readers(file))}))
+
+
+def together(place, browser=True):
+    return judged(place, EDITS, ["--numprocesses", "3", "--dist", "worksteal", "--ignore", "tests/test_edits.py"] if browser else [*quick(), ROWS], browser)
+
+
+def run(edits, processes=2, say=print):
+    """{name: what is red}"""
+    with contextlib.ExitStack() as stack, concurrent.futures.ThreadPoolExecutor(processes) as pool:
+        places = queue.Queue()
+        for _ in range(processes):
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="edits-", ignore_cleanup_errors=True))
+            places.put(stack.enter_context(Place(pathlib.Path(folder))))
+
+        def one(edit):
+            place = places.get()
+            try:
+                return edit.name, alone(place, edit)
+            finally:
+                places.put(place)
+
+        found = {}
+        for done in concurrent.futures.as_completed([pool.submit(one, edit) for edit in edits]):
+            name, red = done.result()
+            found[name] = red
+            say("\n    ".join([f"{'RED' if red else 'green':6}{name}", *red]), flush=True)
+        return found
+
+
+def main(arguments):
+    if arguments == ["--list"]:
+        print("\n".join(f"{edit.name}: {', '.join(sorted({file for file, *_ in edit.edits}))}; beside it {', '.join(edit.beside)}" for edit in EDITS))
+        return 0
+    unknown = set(arguments) - {edit.name for edit in EDITS}
+    if unknown:
+        print(f"There is no edit {', '.join(sorted(unknown))}; --list names them.", file=sys.stderr)
+        return 2
+    red = {name: lines for name, lines in run([edit for edit in EDITS if not arguments or edit.name in arguments]).items() if lines}
+    if not arguments and not red:
+        with tempfile.TemporaryDirectory(prefix="edits-", ignore_cleanup_errors=True) as folder, Place(pathlib.Path(folder)) as place:
+            red = {"all at once": together(place)}
+            print("\n    ".join(["the whole suite, all edits at once: " + ("RED" if red["all at once"] else "green"), *red["all at once"]]))
+    return 1 if any(red.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
