@@ -12,7 +12,7 @@ export NO_MKDOCS_2_WARNING = 1
 export PYTHONUTF8 = 1
 stop = { echo "$(1)" >&2; exit 1; }
 
-.PHONY: help serve site quick test labs check-site mutate edits growth audit numbers measure compare check-results fetch-results take-results summary outputs notebooks notebooks-run offline propose-results publish-now verify-vllm lock clean browser tools language
+.PHONY: help serve site quick test labs check-site mutate edits growth audit numbers measure compare check-results fetch-results take-results summary outputs notebooks notebooks-run offline propose-results publish-now push-notebooks verify-vllm lock clean browser tools language
 
 ##@ Every day
 
@@ -114,6 +114,11 @@ offline: .venv/site.stamp node_modules/.stamp ## the whole site as dist/flash-at
 
 propose-results:
 	@tools/propose.sh "$(SUMMARY)"
+
+push-notebooks:
+	@cd made && git init --quiet --initial-branch notebooks && git add en zh \
+	  && git -c user.name="github-actions[bot]" -c user.email="41898282+github-actions[bot]@users.noreply.github.com" commit --quiet -m "The notebooks of $$GITHUB_SHA" \
+	  && gh auth setup-git && git push --force "$$GITHUB_SERVER_URL/$$GITHUB_REPOSITORY" notebooks
 
 publish-now:
 	@gh workflow run publish.yml --ref main
