@@ -348,12 +348,13 @@ def ended(done, last):
 def test_publish_shows_the_number_of_a_fresh_artifact_in_both_languages(rehearsal):
     rehearsal.artifact({"nvidia-h200/flash_vs_naive_memory.json": rehearsal.result("flash_vs_naive_memory", edit=cell(76543.0))})
     done = rehearsal.play("publish", "build")
-    assert ended(done, "Build the site").returncode == 0, done[-1][1].stdout
+    assert "Build the site" in [name for name, _ in done] and ended(done, "Write the notebooks that Colab opens").returncode == 0, done[-1][1].stdout
     for lang in LANGUAGES:
         assert "76,543" in rehearsal.page(lang) and "2099-01-01" in rehearsal.page(lang), lang
     assert 'href="https://lesson.example/repo/en/lesson/"' in rehearsal.page("en")
     assert "taken" in (rehearsal.stub / "step-summary.md").read_text("utf-8")
-    assert [path.name for path in (rehearsal.top / "dist").iterdir()] == ["flash-attention-offline.zip"]
+    assert sorted(path.name for path in (rehearsal.top / "dist").iterdir()) == ["flash-attention-offline.zip", "notebooks"]
+    assert all((rehearsal.top / "dist/notebooks" / lang / "flash_vs_naive_memory.ipynb").is_file() for lang in LANGUAGES)
     published = rehearsal.top / "site/downloads/flash-attention-offline.zip"
     assert published.read_bytes() == (rehearsal.top / "dist/flash-attention-offline.zip").read_bytes()
     with zipfile.ZipFile(published) as archive:
@@ -369,7 +370,9 @@ def test_publish_marks_a_result_whose_program_changed_after_measuring(rehearsal)
         cell(76543.0)(result)
         result["source"]["id"] = "0" * 64
     program = rehearsal.top / "examples/flash_vs_naive_memory.py"
-    program.write_text(program.read_text("utf-8").replace("SEED = ", "SEED = 1 + ", 1), "utf-8")
+    text = program.read_text("utf-8")
+    assert "CAP_GIB = " in text
+    program.write_text(text.replace("CAP_GIB = ", "CAP_GIB = 0 + ", 1), "utf-8")
     rehearsal.artifact({"nvidia-h200/flash_vs_naive_memory.json": rehearsal.result("flash_vs_naive_memory", edit=older)})
     done = rehearsal.play("publish", "build", upto="Build the site")
     assert ended(done, "Build the site").returncode == 0, done[-1][1].stdout

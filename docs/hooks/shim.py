@@ -244,7 +244,7 @@ def _read_notebook(text, page, lang):
 def _write_notebooks(lang, gpu):
     """The labs whose notebooks are below NOTEBOOKS now: mkdocs-jupyter reads a file, and publishes it beside the page."""
     try:
-        made = _kept(lambda: core.book.notebooks(book, lang, gpu), "notebooks", version, facts, book.pages[lang], lang, gpu)
+        made = _kept(lambda: core.book.notebooks(book, lang, gpu), "notebooks", version, facts, core.cells.taken(book.pages[lang]), lang, gpu)
     except core.errors.PageError as error:
         raise PluginError(str(error)) from None
     for lab, text in made.items():

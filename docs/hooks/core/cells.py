@@ -155,6 +155,11 @@ def explanations(lab, pages):
     return found
 
 
+def taken(pages):
+    """All that notebooks take from pages: while this is the same, so are they."""
+    return pages.get("notebooks.md"), {lab: explanations(lab, pages) for lab in labs(pages)}
+
+
 def _list(lines):
     """The list that stands right behind a code block, if one does."""
     out = []
