@@ -12,7 +12,7 @@ import threading
 
 import browser
 import pytest
-from support import TOP, QuietHandler, build, copied
+from support import SLOW, TOP, QuietHandler, build, copied
 
 sys.dont_write_bytecode = True   # an edited file is never shadowed by its cache, and no folder that `serve` watches changes
 
@@ -26,9 +26,6 @@ def pytest_configure(config):
     config.pluginmanager.register(Whole(config), "whole")
     if hasattr(config, "workerinput"):
         os.environ["OMP_NUM_THREADS"] = "1"   # one worker a core: torch's own threads would take the other worker's
-
-
-SLOW = {"chromium", "tree", "rehearsal"}   # a browser, a copy of the tree to build, a clone to rehearse in
 
 
 def pytest_collection_modifyitems(config, items):

@@ -15,6 +15,7 @@ import run as runner
 from core import words
 from tree import LANGUAGES, PAGES, SITE_URL, TOP, Tree, build, copied  # noqa: F401  the tests' names for the tree
 
+SLOW = {"chromium", "chromium_with_gpu", "tree", "rehearsal"}   # what `make quick` leaves out: a browser, a copy of the tree to build, a clone to rehearse in
 WORDS = words.load(TOP / "docs" / "words")   # {language: its words}: a test quotes none
 
 

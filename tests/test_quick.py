@@ -3,8 +3,7 @@ import re
 
 import mutations
 import pytest
-from conftest import SLOW
-from support import TOP
+from support import SLOW, TOP
 
 PROSE = re.compile(r"docs/(en|zh)/[\w-]+\.md|docs/(quiz|words)/\w+\.yml|mkdocs\.\w+\.yml")
 BROWSER = {"output-can-be-copied", "drawing-has-a-text-beyond-its-box", "chinese-search-is-not-split", "search-lacks-a-synonym"}   # seen in a browser only: the button that copies (test_fences.py asks for .no-copy too), how wide a text is drawn, what the search answers

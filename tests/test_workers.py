@@ -60,7 +60,7 @@ def suite(tmp_path):
         (tmp_path / "more.py").write_text(ONE_BUILD + more, "utf-8")
         env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
         return subprocess.run([sys.executable, "-m", "pytest", "-p", "conftest", "-p", "more", "-p", "no:cacheprovider", "--rootdir", ".", "--basetemp", "temp", *options], cwd=tmp_path, capture_output=True, text=True, timeout=60,
-                              env={**env, "PYTHONPATH": os.pathsep.join(map(str, (TOP / "tests", TOP / "tools", tmp_path))), "PYTHONDONTWRITEBYTECODE": "1"})
+                              env={**env, "PYTHONPATH": os.pathsep.join(map(str, (TOP / "tests", TOP / "tools", TOP / "docs" / "hooks", tmp_path))), "PYTHONDONTWRITEBYTECODE": "1"})
 
     return run
 
