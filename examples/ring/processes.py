@@ -95,5 +95,6 @@ def work(options, rows, lengths, cut, show):
         print(f"rank {rank} of {P}: a neighbour in the ring is gone, so its keys and values will not come. Look for the rank that ended first. "
               f"({' '.join(str(error).split())[:160]})", file=sys.stderr, flush=True)
         return 1
+    dist.barrier(control())                                # a rank that leaves first can abort one that still closes its connections
     dist.destroy_process_group()
     return 0
