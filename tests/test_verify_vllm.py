@@ -306,7 +306,7 @@ def test_one_clear_line(name, tmp_path):
 
 
 def test_torch_is_not_needed():
-    program = "import sys; sys.path.insert(0, 'tools'); from verify import vllm; print(sorted({'torch', 'numpy', 'mkdocs'} & set(sys.modules)))"
+    program = "import sys; sys.path[:0] = ['tools', 'examples']; from verify import vllm; print(sorted({'torch', 'numpy', 'mkdocs'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-B", "-c", program], cwd=TOP, capture_output=True, text=True, check=True).stdout == "[]\n"
 
 

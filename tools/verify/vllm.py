@@ -22,8 +22,9 @@ import zlib
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 if __name__ == "__main__":
-    sys.path[0] = str(TOP / "tools")   # this folder holds a module named vllm, which nobody else should find
+    sys.path[:1] = [str(TOP / "tools"), str(TOP / "examples")]   # this folder holds a module named vllm, which nobody else should find
 
+from run import as_text  # noqa: E402  results and evidence are written alike: one row a line
 from verify import source, statements  # noqa: E402
 
 EVIDENCE = TOP / "docs" / "evidence" / "vllm.json"
@@ -172,7 +173,7 @@ def record(cache=CACHE, evidence=EVIDENCE):
             {"id": s.id, "topic": s.topic, "status": after["status"], "en": s.en, "zh": s.zh, statements.PINNED: before, "newest": after}
             for s, before, after in rows],
     }
-    text = json.dumps({**found, "sha256": digest(found)}, ensure_ascii=False, indent=1) + "\n"
+    text = as_text({**found, "sha256": digest(found)})
     temporary = evidence.with_suffix(".tmp")
     temporary.write_text(text, "utf-8")
     os.replace(temporary, evidence)
