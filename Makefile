@@ -131,14 +131,14 @@ language: .venv/site.stamp                   ## what a language still lacks (LAN
 verify-vllm: .venv/verify.stamp              ## check what is said about vLLM in its source (VERSION=; needs the network)
 	@$(BIN)/python tools/verify/vllm.py $(VERSION)
 
-# One version of a package for all groups and all Pythons; versions stay as they are unless an edit or UPGRADE= moves them. uv asks PIP_INDEX_URL too.
+# One version of a package for all groups and all Pythons: test.txt holds what the tests need beyond site.txt, where the two agree; versions stay as they are unless an edit or UPGRADE= moves them. uv asks PIP_INDEX_URL too.
 lock: | tools                                 ## write requirements/*.txt from pyproject.toml, with hashes (UPGRADE=1: newest)
 	@$(PYTHON) -m venv .cache/lock && .cache/lock/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/lock.txt \
 	  || $(call unfetched,requirements/lock.txt)
-	@for group in test site verify build pip lock; do \
+	@for group in site test verify build pip lock; do \
 	  $(if $(PIP_INDEX_URL),UV_DEFAULT_INDEX="$(PIP_INDEX_URL)") .cache/lock/bin/uv pip compile pyproject.toml --quiet --group $$group --universal --python-version $(OLDEST) --fork-strategy fewest \
 	    --generate-hashes --annotation-style line $(if $(UPGRADE),--upgrade) --custom-compile-command "make lock" --output-file requirements/$$group.txt \
-	    $$(case $$group in site|verify) echo --constraint requirements/test.txt;; esac) || exit 1; \
+	    $$(case $$group in test|verify) echo --constraint requirements/site.txt;; esac) || exit 1; \
 	done
 
 clean:      ## remove what was made, except .venv and node_modules
