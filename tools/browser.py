@@ -11,8 +11,8 @@ FLAGS = ["--disable-background-networking", "--disable-component-update", "--dis
 
 
 def find():
-    """Path of an installed Chromium or Chrome, or None."""
-    for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
+    """Path of an installed Chromium or Chrome, or None. The headless shell comes first: a page costs it half as much as a browser that could have windows."""
+    for name in ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
         if path := shutil.which(name):
             return path
     try:
@@ -34,7 +34,7 @@ def launch(playwright, *flags):
 def install():
     root = hasattr(os, "geteuid") and os.geteuid() == 0
     if root and shutil.which("apt-get"):
-        commands = [["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium", "fonts-noto-cjk"]]
+        commands = [["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium-headless-shell", "fonts-noto-cjk"]]
     else:
         commands = [[sys.executable, "-m", "playwright", "install", "chromium"]]
     for command in commands:
