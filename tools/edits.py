@@ -36,14 +36,46 @@ def E(name, file, pattern, new, *beside, marks=()):
     return Edit(name, ((file, re.compile(pattern), new),), beside, marks)
 
 
+def everywhere(pattern, new):
+    """(pattern, replacement) of all places of a file at once."""
+    return re.compile(r"(?s)\A.*\Z"), lambda whole: re.sub(pattern, new, whole[0])
+
+
+MEMORY, ERROR = "examples/flash_vs_naive_memory.py", "examples/attention_error.py"
 QUIZ = "docs/quiz/lesson.yml"
 EN, ZH = r"(\n## [^\n]+\n\n)(?=[A-Z])", r"(\n## [^\n]+\n\n)(?=[\u4e00-\u9fff])"   # where the first paragraph of a section begins
+STALE_LAB = "stale-number-without-its-mark"
 
 EDITS = [
+    # A lab: what only speaks
+    *[edit for lab, file in (("memory", MEMORY), ("error", ERROR)) for edit in (
+        E(f"comment-in-{lab}", file, r"\n\n(?=def check\()", "\n\n# Whoever compares attention begins here.\n", "identity-with-docstrings", "finite-minus-infinity"),
+        E(f"comment-at-the-top-of-{lab}", file, r"(\n[A-Z_]+ = [^\n#]*[^\s#(\[{])\n", r"\1   # as good as any\n", "identity-with-docstrings"),
+        E(f"docstring-of-{lab}", file, r'\A(#!.*\n)?"""(?=[A-Z])', r'\1"""In short: ', "identity-with-docstrings"),
+        E(f"docstring-of-a-function-of-{lab}", file, r'(\ndef check\([^\n]*\n    """)', r"\1In short: ", "identity-with-docstrings"),
+        E(f"label-of-{lab}", file, r'(\ndef header\(part\):\n(?:    """.*?"""\n)?    return \{\n        "\w+": f?")', r"\1Measured: ", "captured-output-edited"),
+    )],
+    Edit("column-order-of-error", ((ERROR, re.compile(r"rel\. error      RMSE   largest   allowed"), "   RMSE  rel. error   largest   allowed"),
+                                   (ERROR, re.compile(r"\{number\(row\['rel_err'\], 10\)\} \{number\(row\['rmse'\]\)\} (?=\{number\(row\['max_err'\]\)\} \"\n)"), "{number(row['rmse'])} {number(row['rel_err'], 10)} ")),
+         ("captured-output-edited", "columns-of-a-table-changed-places")),
+    Edit("column-order-of-memory", ((MEMORY, re.compile(r"KV heads  causal      S  naive"), "causal  KV heads      S  naive"),
+                                    (MEMORY, re.compile(r"\{row\['kv_heads'\]:8\}  \{yes_no\(row\['causal'\]\):>6\}"), "{yes_no(row['causal']):>6}  {row['kv_heads']:8}")),
+         ("captured-output-edited", "columns-of-a-table-changed-places")),
+    Edit("column-of-error-renamed", ((ERROR, *everywhere("naive/this", "naive/it")),), ("captured-output-edited",)),
+    Edit("column-of-memory-renamed", ((MEMORY, *everywhere("naive MiB      off", "plain MiB      off")),), ("captured-output-edited",)),
+    Edit("private-function-of-error-renamed", ((ERROR, *everywhere(r"\bkernel_text\b", "kernels_in_words")),), ("identity-with-names", "example-needs-a-sibling")),
+    Edit("private-function-of-memory-renamed", ((MEMORY, *everywhere(r"\bgive_jobs\b", "hand_out")),), ("identity-with-names", "example-needs-a-sibling")),
+
+    # A lab: what is measured. The pages go on, and say so.
+    E("measurement-of-memory", MEMORY, r'(\ndef measure\(\):\n(?:    """(?:.|\n)*?"""\n)?)', r"\1    assert True\n", STALE_LAB, marks=("en/lesson/", "zh/lesson/")),
+    E("measurement-of-error", ERROR, r'(\ndef measure\(\):\n(?:    """(?:.|\n)*?"""\n)?)', r"\1    assert True\n", STALE_LAB, marks=("en/measured/", "zh/measured/")),
+
     # A page, in one language
     E("sentence-of-ring", "docs/en/ring.md", EN, r"\1In other words: ", "a-claim-in-one-language", "bold-ends-in-punctuation"),
     E("sentence-of-backward-zh", "docs/zh/backward.md", ZH, r"\1换句话说，", "a-claim-in-one-language", "bold-ends-in-punctuation"),
     E("claim-of-ring", "docs/en/ring.md", r'(<span data-claim="[\w-]+">)(?=it needs)', r"\1as measured, ", "a-claim-in-one-language"),
+    E("sentence-of-decode", "docs/en/decode.md", EN, r"\1In other words: ", "a-claim-in-one-language", "bold-ends-in-punctuation"),
+    E("heading-behind-a-fence-of-decode", "docs/en/decode.md", r"(\n## )([^\n]+ \{ #sides \})", r"\1Side by side: \2", "zh-heading-has-another-id"),
     E("claim-of-lesson-zh", "docs/zh/lesson.md", r'(<span data-claim="[\w-]+">)', r"\1也就是说，", "a-claim-in-one-language"),
     E("claim-in-the-quiz", QUIZ, r"(\n    why:\n      en: )(?=[A-Z])", r"\1In other words, ", "quiz-another-choice-is-right"),
     E("heading-of-ring", "docs/en/ring.md", r"(\n## )([^\n]+ \{ #order \})", r"\1In any order: \2", "zh-heading-has-another-id"),
