@@ -2,6 +2,7 @@
 
 `make test` runs workers (pytest-xdist): three on two cores, since browsers and servers wait much. While a test marked `alone` runs, the others wait.
 """
+import collections
 import contextlib
 import fcntl
 import functools
@@ -12,7 +13,7 @@ import threading
 
 import browser
 import pytest
-from support import SLOW, TOP, QuietHandler, build, copied
+from support import SLOW, TOP, QuietHandler, answering, build, copied
 
 sys.dont_write_bytecode = True   # an edited file is never shadowed by its cache, and no folder that `serve` watches changes
 
@@ -64,6 +65,9 @@ class Whole:
         self.left = left if whole else []
 
     def pytest_terminal_summary(self, terminalreporter):
+        old = {kind: collections.Counter(report.wasxfail for report in terminalreporter.getreports(kind)) for kind in ("xpassed", "xfailed")}
+        for said in sorted(set().union(*old.values())):
+            terminalreporter.write_line(f"{said}: {old['xpassed'][said]} tests of its rows hold all the same, {old['xfailed'][said]} do not")
         if getattr(self, "left", None):
             terminalreporter.write_line(f"ERROR: collected and never run: {', '.join(self.left)}", red=True)
         elif self.collected and not self.config.option.collectonly:
@@ -127,6 +131,12 @@ def tree(request, tmp_path):
     if between_workers(request.config, ""):
         request.getfixturevalue("site")   # notebooks are rendered once, into the .cache that is copied
     return copied(tmp_path / "tree")
+
+
+@pytest.fixture
+def measured(request):
+    """The committed result of the lab that the file tests."""
+    return answering(request)
 
 
 @pytest.fixture(scope="session")

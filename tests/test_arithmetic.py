@@ -10,7 +10,7 @@ import re
 import flash_vs_naive_memory as lab
 import io_counter
 import pytest
-from support import bundled
+from support import LANGUAGES, bundled
 
 ring = bundled("ring_attention")
 DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
@@ -298,7 +298,7 @@ def test_figure_is_the_value_of_its_expression(figure, value, page):
     assert abs(value - float(number)) <= 0.5000001 * 10**-decimals, f"{page}: '{figure}' is typed, its expression gives {value:.6g}"
 
 
-@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("lang", LANGUAGES)
 @pytest.mark.parametrize("figure, value, page", FIGURES, ids=[f"{page}: {figure}" for figure, _, page in FIGURES])
 def test_figure_stands_on_the_page(figure, value, page, lang):
     path = DOCS / lang / f"{page}.md"

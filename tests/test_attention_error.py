@@ -2,20 +2,16 @@
 import json
 import math
 import os
-import pathlib
 import shutil
 import subprocess
 import sys
 
 import pytest
-import support
 import torch
 
 from support import bundled
 
 lab = bundled("attention_error")
-EXAMPLES = pathlib.Path(__file__).resolve().parents[1] / "examples"
-RESULT = EXAMPLES / "results/nvidia-h200/attention_error.json"
 
 
 def test_alone_and_without_torch_it_says_what_it_needs(tmp_path):
@@ -201,11 +197,6 @@ def test_a_broken_rule_is_told(rows):
 
 
 # What was measured.
-
-@pytest.fixture(scope="module")
-def measured():
-    assert RESULT.exists(), f"{RESULT.relative_to(EXAMPLES)} is missing: measure it with `make labs LAB=attention_error` on that card"
-    return support.measured("attention_error")
 
 
 def test_measured_the_rule_holds_everywhere(measured):

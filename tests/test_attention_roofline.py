@@ -9,14 +9,10 @@ import subprocess
 import sys
 import time
 import types
-from pathlib import Path
 
 import pytest
-import support
 import torch
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-RESULT = EXAMPLES / "results" / "nvidia-h200" / "attention_roofline.json"
 from support import bundled  # noqa: E402
 
 lab = bundled("attention_roofline")
@@ -375,58 +371,52 @@ def test_kernel_times_needs_the_same_kernels_in_every_call(monkeypatch):
         lab.kernel_times(lambda: None, repeats=3)
 
 
-# What was measured, against the model. These fail until examples/results has the file.
+# What was measured, against the model.
 
 
-@pytest.fixture(scope="module")
-def result():
-    assert RESULT.is_file(), "measure it: make labs LAB=attention_roofline, on an H200"
-    return support.measured("attention_roofline")
+def rows_of(measured, *parts, **fields):
+    return [row for row in measured["rows"] if row["part"] in parts and all(row[name] == value for name, value in fields.items())]
 
 
-def rows_of(result, *parts, **fields):
-    return [row for row in result["rows"] if row["part"] in parts and all(row[name] == value for name, value in fields.items())]
-
-
-def test_measured_every_shape_and_side_once(result):
-    assert {(row["impl"], row["S"], row["causal"]) for row in rows_of(result, "short", "grid")} == set(
+def test_measured_every_shape_and_side_once(measured):
+    assert {(row["impl"], row["S"], row["causal"]) for row in rows_of(measured, "short", "grid")} == set(
         itertools.product(lab.SIDES, lab.SHORT + lab.LENGTHS, (False, True)))
-    assert len(rows_of(result, "short", "grid")) == 60 and len(rows_of(result, "ceiling")) == len(rows_of(result, "step")) == 4
-    assert all(row["status"] == "ok" for row in result["rows"])
+    assert len(rows_of(measured, "short", "grid")) == 60 and len(rows_of(measured, "ceiling")) == len(rows_of(measured, "step")) == 4
+    assert all(row["status"] == "ok" for row in measured["rows"])
 
 
-def test_measured_columns_follow_from_times_and_model(result):
-    found = result["values"]
+def test_measured_columns_follow_from_times_and_model(measured):
+    found = measured["values"]
     ceilings = {name: found[name] for name in ("copy_gbps", "matmul_tflops")}
-    for row in rows_of(result, "short", "grid"):
+    for row in rows_of(measured, "short", "grid"):
         for name, value in lab.under_the_roof(*lab.work_of(row["impl"], row), row["ms"], ceilings).items():
             assert row[name] == value, (row["impl"], row["S"], name)
         assert row["p10_ms"] <= row["ms"] <= row["p90_ms"] and row["samples"] >= (10 if row["ms"] < 90 else 5)
-    for row in rows_of(result, "ceiling"):
+    for row in rows_of(measured, "ceiling"):
         assert row["traffic_bytes"] == {"copy": 2 * 4 * 2**30, "matmul": 6 * 8192**2}[row["impl"]] and row["p10_ms"] <= row["ms"] <= row["p90_ms"]
         rate = {"copy": ("gbps", row["traffic_bytes"] / row["ms"] / 1e6), "matmul": ("tflops", 2 * 8192**3 / row["ms"] / 1e9)}[row["impl"]]
         assert math.isclose(row[rate[0]], rate[1])
-    for row in rows_of(result, "step"):
+    for row in rows_of(measured, "step"):
         flops, moved = lab.step_work(row["B"], row["heads"], row["S"], row["d"])[row["step"]]
         assert all(row[name] == value for name, value in lab.under_the_roof(flops, moved, row["ms"], ceilings).items()), row["step"]
 
 
-def test_measured_speedups_follow_from_times(result):
-    for row in rows_of(result, "short", "grid"):
-        naive, = rows_of(result, row["part"], impl="naive", S=row["S"], causal=row["causal"])
+def test_measured_speedups_follow_from_times(measured):
+    for row in rows_of(measured, "short", "grid"):
+        naive, = rows_of(measured, row["part"], impl="naive", S=row["S"], causal=row["causal"])
         assert math.isclose(row["speedup"], naive["ms"] / row["ms"]) and math.isclose(row["alone_speedup"], naive["alone_ms"] / row["alone_ms"])
         assert row["alone_ms"] > 0.9 * row["ms"]           # launches and the way back come on top
 
 
-def test_measured_ceilings_are_a_card_s_and_hold_to_the_end(result):
-    found = result["values"]
+def test_measured_ceilings_are_a_card_s_and_hold_to_the_end(measured):
+    found = measured["values"]
     assert 3800 < found["copy_gbps"] < 4800 and 600 < found["matmul_tflops"] < 989
     # The copy after 113 GiB of naive scores ran 11 % slower than the one before; the page shows both.
     assert abs(found["copy_after_gbps"] / found["copy_gbps"] - 1) < 0.15 and abs(found["matmul_after_tflops"] / found["matmul_tflops"] - 1) < 0.1
 
 
-def test_measured_kernels_are_those_that_the_rows_claim(result):
-    for row in rows_of(result, "short", "grid"):
+def test_measured_kernels_are_those_that_the_rows_claim(measured):
+    for row in rows_of(measured, "short", "grid"):
         if row["impl"] == "flash":
             assert re.search("pytorch_flash::flash_fwd(_splitkv)?_kernel", row["kernel_full"]) and "cudnn" not in row["kernel_full"]
         elif row["impl"] == "cudnn":
@@ -436,34 +426,34 @@ def test_measured_kernels_are_those_that_the_rows_claim(result):
             assert ("masked_fill" in row["kernel_full"]) == row["causal"]
 
 
-def test_measured_nothing_stands_above_the_roof_unless_a_cache_helped(result):
-    for row in rows_of(result, "short", "grid"):
+def test_measured_nothing_stands_above_the_roof_unless_a_cache_helped(measured):
+    for row in rows_of(measured, "short", "grid"):
         assert row["of_roof_pct"] < 102 or row["in_l2"], (row["impl"], row["S"], row["causal"], row["of_roof_pct"])
 
 
-def test_measured_naive_is_under_the_slope_and_the_fused_kernels_under_the_flat(result):
-    ridge = result["values"]["ridge_intensity"]
-    for row in rows_of(result, "grid"):
+def test_measured_naive_is_under_the_slope_and_the_fused_kernels_under_the_flat(measured):
+    ridge = measured["values"]["ridge_intensity"]
+    for row in rows_of(measured, "grid"):
         assert row["bound"] == ("compute" if row["intensity"] > ridge else "memory")
         if row["S"] >= 1024:
             assert row["bound"] == ("memory" if row["impl"] == "naive" else "compute")
 
 
-def test_measured_fused_kernels_win_at_length(result):
-    for row in rows_of(result, "grid"):
+def test_measured_fused_kernels_win_at_length(measured):
+    for row in rows_of(measured, "grid"):
         if row["impl"] != "naive" and row["S"] >= 1024:
             assert row["speedup"] > 1.5, (row["impl"], row["S"], row["causal"])
     for name in ("flash_wins_from_S", "flash_wins_from_causal_S", "cudnn_wins_from_S", "cudnn_wins_from_causal_S"):
-        assert result["values"][name] <= 1024
+        assert measured["values"][name] <= 1024
 
 
-def test_measured_outputs_agree(result):
-    assert all(row["rel_err"] <= 0.02 for row in rows_of(result, "short", "grid") if row["impl"] != "naive")
+def test_measured_outputs_agree(measured):
+    assert all(row["rel_err"] <= 0.02 for row in rows_of(measured, "short", "grid") if row["impl"] != "naive")
 
 
-def test_measured_steps_make_up_naive(result):
-    whole = rows_of(result, "grid", impl="naive", S=lab.STEPS_AT, causal=False)[0]
-    steps = rows_of(result, "step")
+def test_measured_steps_make_up_naive(measured):
+    whole = rows_of(measured, "grid", impl="naive", S=lab.STEPS_AT, causal=False)[0]
+    steps = rows_of(measured, "step")
     assert [row["step"] for row in steps] == list(lab.step_work(1, 28, lab.STEPS_AT, 128))
     assert abs(sum(row["ms"] for row in steps) / whole["ms"] - 1) < 0.15
     assert sum(row["traffic_bytes"] for row in steps) == whole["traffic_bytes"]

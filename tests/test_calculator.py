@@ -230,7 +230,7 @@ def test_measured_ceilings_are_a_preset_only_where_there_is_a_result():
 def test_every_measured_row_of_a_shape_is_handed_over_exactly():
     found = calculator.measured(results.load(TOP / "examples/results", TOP / "examples"))["nvidia-h200"]
     rows = [row for row in RESULTS["flash_vs_naive_memory"]["rows"] if row["part"] in ("grid", "random")]
-    assert len(rows) == 118 and len({calculator.shape_key(row) for row in rows}) == len(found["memory"])
+    assert len({calculator.shape_key(row) for row in rows}) == len(found["memory"])
     for row in rows:
         cells = found["memory"][calculator.shape_key(row)]
         assert cells["naive"][0] / 2**20 == row["naive_mib"] and cells["flash"][0] / 2**20 == row["flash_mib"]

@@ -1,17 +1,15 @@
 """Exercises in the page, in a real browser: failed and passed in both languages, endless loops ended, progress kept and saved."""
 import json
+import re
 import time
 
 import exercises
 import pytest
-from support import LANGUAGES, violations
+from support import LANGUAGES, WORDS, said, violations
 
-SAID = {
-    "en": {"unwritten": "online_row: not written yet", "count": "{passed} of {all} properties hold. The first that fails: {first}.", "solved": "Solved: every property holds.", "progress": f"1 of {len(exercises.NAMES)} solved", "hint": "hint",
-           "before": "You solved this on", "stopped": "Stopped.", "late": "no end after 20 seconds", "syntax": "Line 2", "torch": "torch is not needed here", "unkept": "does not keep your text", "kept": "kept in this browser"},
-    "zh": {"unwritten": "online_row: 还没有写", "count": "{all} 条性质中有 {passed} 条成立。第一条不成立的：{first}。", "solved": "已解出：所有性质都成立。", "progress": f"共 {len(exercises.NAMES)} 题，已在本浏览器解出 1 题", "hint": "提示",
-           "before": "解出了这一题", "stopped": "已停止。", "late": "20 秒后仍未结束", "syntax": "第 2 行", "torch": "用不到模块 torch", "unkept": "不保存你写的内容", "kept": "保存在本浏览器里"},
-}
+WORD = {lang: WORDS[lang].exercise for lang in LANGUAGES}
+ENGINE = {lang: WORDS[lang].graders.engine for lang in LANGUAGES}
+UNWRITTEN = {lang: f"online_row: {ENGINE[lang].unwritten.text}" for lang in LANGUAGES}
 MEAN = "def online_row(stream):\n    pairs = list(stream)\n    return [sum(v[c] for s, v in pairs) / len(pairs) for c in range(2)]\n"
 
 
@@ -21,7 +19,7 @@ def counted(lang):
     exec(exercises.source("grade_online_row"), grader)
     exec(MEAN, mine)
     results = grader["grade"](mine, lang)
-    return SAID[lang]["count"].format(passed=sum(one["passed"] for one in results), all=len(results), first=next(one["title"] for one in results if not one["passed"]))
+    return WORD[lang].count.text.format(passed=sum(one["passed"] for one in results), all=len(results), first=next(one["title"] for one in results if not one["passed"]))
 
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -71,24 +69,24 @@ def closed(page):
 
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_fail_and_pass(chromium, served, lang, tmp_path):
-    said = SAID[lang]
+    word = WORD[lang]
     page = opened(chromium, served, lang, viewport={"width": 390, "height": 800})
     assert not [url for url in page.asked if "pyodide" in url or "grade_" in url], "fetched before a click"
     one = Exercise(page)
     assert one.area.input_value() == exercises.source("online_row_skeleton")
-    assert one.go() == said["unwritten"]
+    assert one.go() == UNWRITTEN[lang]
     assert one.go(MEAN) == counted(lang)
     first = one.results.locator("details[open]")
     shown = first.inner_text()
-    assert first.count() == 1 and "online_row(iter([(" in shown and said["hint"] in shown
+    assert first.count() == 1 and "online_row(iter([(" in shown and word.hint.text in shown
     assert violations(page, ".widget-exercise") == []
     assert len(first.locator("dd").nth(1).inner_text()) > 5 and first.locator("dd").nth(1).inner_text() != first.locator("dd").nth(2).inner_text()
     assert not [line for line in exercises.answer(exercises.source("online_row")) if len(line) > 12 and line in one.results.inner_text()]
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     one.go()
     assert first.inner_text() != shown, "the same inputs twice"
-    assert said["syntax"] in one.go("x = 1\ndef online_row(:\n") and one.box.locator(".gutter .wrong").inner_text() == "2"
-    assert said["torch"] in one.go("import torch\n")
+    assert re.search(said(ENGINE[lang].syntax, line=2), one.go("x = 1\ndef online_row(:\n")) and one.box.locator(".gutter .wrong").inner_text() == "2"
+    assert re.search(said(ENGINE[lang].module, module="torch"), one.go("import torch\n"))
     one.go("def online_row(stream):\n    for s, v in stream:\n        print(s)\n    return [0.0] / 2\n")
     assert one.box.locator(".gutter .wrong").inner_text() == "4", "the line that raised is marked"
     assert one.results.locator("pre").text_content().count("\n") == first.locator("dd").first.inner_text().count("[") - 1, "what was printed for the input that is shown"
@@ -98,11 +96,11 @@ def test_fail_and_pass(chromium, served, lang, tmp_path):
     assert len(one.results.locator("pre").text_content()) <= 2000
     one.area.fill(exercises.source("online_row"))
     one.area.press("Control+Enter")
-    assert one.finish() == said["solved"] and one.results.locator("li.no").count() == 0
-    assert said["progress"] in page.locator("[data-widget=progress]").inner_text()
+    assert one.finish() == word.solved.text and one.results.locator("li.no").count() == 0
+    assert re.search(said(WORDS[lang].progress.solved, n=1, all=len(exercises.NAMES)), page.locator("[data-widget=progress]").inner_text())
     page.reload()
     one = Exercise(page)
-    assert one.area.input_value() == exercises.source("online_row") and said["before"] in one.status.inner_text()
+    assert one.area.input_value() == exercises.source("online_row") and re.search(said(word.before), one.status.inner_text())
     with page.expect_download() as download:
         page.locator("[data-widget=progress] button").click()
     download.value.save_as(tmp_path / "kept.json")
@@ -118,13 +116,13 @@ def test_an_endless_loop_ends_and_the_page_lives(chromium, served):
     page = opened(chromium, served, "en", hurry)
     one = Exercise(page)
     endless = "def online_row(stream):\n    while True: pass\n"
-    assert SAID["en"]["late"] in one.go(endless)
+    assert re.search(said(WORD["en"].late, seconds=20), one.go(endless))
     one.begin()
-    page.wait_for_function("box => box.querySelector('.status').textContent.startsWith('Checking')", arg=one.box.element_handle())
+    page.wait_for_function("box => box.querySelector('.status').textContent.startsWith(" + repr(WORD["en"].checking.text.split("{")[0]) + ")", arg=one.box.element_handle())
     one.stop.click()
-    assert one.finish(5) == SAID["en"]["stopped"]
+    assert one.finish(5) == WORD["en"].stopped.text
     page.evaluate("window.patient = true")                                      # a busy machine may need longer for what does end
-    assert one.go(exercises.source("online_row")) == SAID["en"]["solved"]
+    assert one.go(exercises.source("online_row")) == WORD["en"].solved.text
     closed(page)
 
 
@@ -133,7 +131,7 @@ def test_every_exercise_can_be_solved_in_the_page(chromium, served, lang):
     page = opened(chromium, served, lang)
     assert sorted(box.get_attribute("data-exercise") for box in page.locator("[data-widget=exercise]").all()) == exercises.NAMES
     for name in exercises.NAMES:
-        assert Exercise(page, name).go(exercises.source(name)) == SAID[lang]["solved"], name
+        assert Exercise(page, name).go(exercises.source(name)) == WORD[lang].solved.text, name
     closed(page)
 
 
@@ -142,7 +140,7 @@ def test_two_at_once(chromium, served):
     pair = [Exercise(page, name) for name in ("merge_parts", "masked_row")]
     pair[0].begin(exercises.source("merge_parts"))
     pair[1].begin(exercises.source("masked_row"))
-    assert [one.finish() for one in pair] == [SAID["en"]["solved"]] * 2
+    assert [one.finish() for one in pair] == [WORD["en"].solved.text] * 2
     closed(page)
 
 
@@ -151,16 +149,16 @@ def test_without_storage_it_says_so(chromium, served, lang):
     page = opened(chromium, served, lang, "Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); };")
     one = Exercise(page)
     one.area.fill("x = 1\n")
-    assert SAID[lang]["unkept"] in one.box.inner_text()
+    assert WORD[lang].unkept.text in one.box.inner_text()
     closed(page)
 
 
 def test_a_grader_that_does_not_come_is_told(chromium, served):
     page = opened(chromium, served, "en")
     page.route("**/grade_online_row.py", lambda route: route.fulfill(status=404, body=""))
-    assert "could not be loaded (404)" in Exercise(page).go()
+    assert re.search(said(WORD["en"].unavailable, why=404), Exercise(page).go())
     page.unroute("**/grade_online_row.py")
-    assert Exercise(page).go() == SAID["en"]["unwritten"]
+    assert Exercise(page).go() == UNWRITTEN["en"]
     page.context.close()
 
 

@@ -9,14 +9,12 @@ import sys
 import types
 
 import pytest
-import support
 import torch
 
 from support import bundled
 
 lab = bundled("flash_backward")
 EXAMPLES = pathlib.Path(__file__).resolve().parents[1] / "examples"
-RESULT = EXAMPLES / "results/nvidia-h200/flash_backward.json"
 
 
 def run(*arguments, cwd=EXAMPLES, **env):
@@ -440,11 +438,6 @@ def test_deterministic_algorithms_are_put_back():
 
 
 # What was measured.
-
-@pytest.fixture(scope="module")
-def measured():
-    assert RESULT.exists(), f"{RESULT.relative_to(EXAMPLES)} is missing: measure it with `make labs LAB=flash_backward` on that card"
-    return support.measured("flash_backward")
 
 
 def test_measured_bytes_are_the_predicted_ones(measured):

@@ -8,7 +8,6 @@ import sys
 import types
 
 import pytest
-import support
 import torch
 
 from support import bundled
@@ -450,11 +449,6 @@ def test_a_capped_child_answers_with_a_row(allocator, monkeypatch, capsys):
 
 
 # What was measured, against the formulas.
-
-
-@pytest.fixture(scope="module")
-def measured():
-    return support.measured("flash_vs_naive_memory")
 
 
 def rows_of(measured, *parts):

@@ -7,7 +7,7 @@ import re
 import pytest
 from core import gpu, results
 from core.errors import PageError
-from support import LANGUAGES, TOP, violations
+from support import LANGUAGES, TOP, WORDS, said, violations
 
 KERNELS = TOP / "examples" / "webgpu"
 FLASH = (KERNELS / "flash.wgsl").read_text("utf-8")
@@ -156,7 +156,7 @@ def test_bytes_are_as_predicted_values_are_right_and_naive_is_refused_where_the_
     # What the page says of it.
     told = one.widget.inner_text()
     number = f"{fits + 1:,}"
-    assert number in told and (("buffer limit" in told and "not out of memory" in told) if lang == "en" else ("缓冲区上限" in told and "并没有显存不足" in told))
+    assert number in told and re.search(said(WORDS[lang].gpu.refused), told)
     assert one.widget.locator(".note.good").count() == 2 and one.widget.locator(".note.bad").count() == 0
     assert one.widget.locator(".status-refused").count() == 1 and one.widget.locator("figure.curve svg[role=img]").count() == 3
     if lang == "zh":
@@ -248,14 +248,14 @@ def test_the_editor_names_the_mistake_and_times_what_is_right(view, chromium_wit
     area.fill(edited([("start + j < shape.S", "true")]))
     check.click()
     editor.locator(".results .no .why").wait_for(timeout=60_000)
-    assert "边缘没有遮住" in editor.locator(".why").inner_text() and "37" in editor.locator(".where").inner_text()
+    assert WORDS["zh"].wgsl.why.edge.text in editor.locator(".why").inner_text() and "37" in editor.locator(".where").inner_text()
     assert violations(one.page, ".widget-wgsl") == []
     editor.locator(".bar button").nth(1).click()
     assert area.input_value() == FLASH
     check.click()
     one.page.locator(".widget-wgsl .results li:nth-child(9).ok").wait_for(timeout=60_000)
     editor.locator("button.primary:not([disabled])").wait_for(timeout=60_000)
-    assert re.search(r"S = 64：你的 [\d.e+-]+ ms", editor.locator(".status").inner_text())
+    assert re.search(said(WORDS["zh"].wgsl.raced, S=64), editor.locator(".status").inner_text())
 
 
 # What can go wrong.
@@ -267,8 +267,7 @@ def test_without_webgpu_or_an_adapter_the_page_says_so(view, chromium, lang, cas
     hide = "Object.defineProperty(Navigator.prototype, 'gpu', { get() { return undefined } })"
     give = "Object.defineProperty(Navigator.prototype, 'gpu', { get() { return { requestAdapter: async () => null } } })"
     one = view(chromium, f"{lang}/gpu/", scripts=[hide if case == "no WebGPU" else give]).press()
-    expected = {"no WebGPU": {"en": "This browser has no WebGPU", "zh": "这个浏览器没有 WebGPU"}, "no adapter": {"en": "gave no GPU adapter", "zh": "没有给出 GPU 适配器"}}[case][lang]
-    assert expected in one.said and one.widget.locator("table").count() == 0
+    assert re.search(said(WORDS[lang].gpu["none" if case == "no WebGPU" else "noadapter"]), one.said) and one.widget.locator("table").count() == 0
     editor = one.page.locator(".widget-wgsl")
     editor.locator("button.primary").click()
     editor.locator("button.primary:not([disabled])").wait_for()
@@ -284,24 +283,24 @@ def test_a_hidden_page_a_stop_and_a_lost_device_end_the_run_and_keep_what_was_me
     one.widget.locator(".foreseen:not(:empty)").wait_for()
     one.page.evaluate("() => { Object.defineProperty(document, 'hidden', { configurable: true, value: true }); document.dispatchEvent(new Event('visibilitychange')); delete document.hidden }")
     one.ended()
-    assert "out of sight" in one.said
+    assert one.said == WORDS["en"].gpu.hidden.text
     again, stop = one.widget.locator(".result .bar button").nth(0), one.widget.locator(".result .bar button").nth(1)
     again.click()
     one.widget.locator(".foreseen:not(:empty)").wait_for()
     stop.click()
     one.ended()
-    assert one.said == "Stopped. What was measured before stands below."
+    assert one.said == WORDS["en"].gpu.stopped.text
     again.click()
     one.widget.locator(".foreseen:not(:empty)").wait_for()
     one.page.evaluate("devices.at(-1).destroy()")
     one.ended()
-    assert "The device was lost" in one.said
+    assert re.search(said(WORDS["en"].gpu.lost), one.said)
 
 
 def test_a_device_that_never_answers_is_given_up(view, chromium_with_gpu):
     one = view(chromium_with_gpu, scripts=[SLOW], seconds=-14)
     one.press()
-    assert "did not answer" in one.said
+    assert one.said == WORDS["en"].gpu.endless.text
 
 
 def test_wrong_numbers_memory_that_runs_out_and_a_cap_are_rows_that_say_so(view, chromium_with_gpu):

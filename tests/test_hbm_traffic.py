@@ -479,12 +479,8 @@ def test_check_rejects_a_wrong_naive(monkeypatch):
 
 # What was measured on the H200, against the models. These tests read the committed result.
 
-RESULT = EXAMPLES / "results" / "nvidia-h200" / "hbm_traffic.json"
 
-
-@functools.cache
 def result():
-    assert RESULT.is_file(), "not measured yet: python examples/run.py hbm_traffic on an H200"
     return support.measured("hbm_traffic")
 
 
@@ -499,14 +495,14 @@ def shape_of(row):
     return {name: row[name] for name in ("B", "heads", "S", "d")}
 
 
-def test_the_result_is_whole():
+def test_the_result_is_whole(measured):
     rows = result()["rows"]
     assert [(row["impl"], row["S"], row["causal"]) for row in rows if row["part"] == "total"] == [(c["impl"], c["S"], c["causal"]) for c in lab.cases()]
     assert {row["status"] for row in rows} == {"ok"} and all(row["kernel"] for row in rows)
     assert {row["passes"] for row in rows} in ({1}, {None}), "the counters took more than one pass: kernels were replayed"
 
 
-def test_the_models_in_the_result_are_those_of_the_program():
+def test_the_models_in_the_result_are_those_of_the_program(measured):
     for row in result()["rows"]:
         shape = shape_of(row)
         steps = lab.step_names(row["impl"], row["causal"]) if row["step"] == "all" else [row["step"]]
@@ -517,7 +513,7 @@ def test_the_models_in_the_result_are_those_of_the_program():
             assert row["sm_model_bytes"] == lab.sm_model((row["Br"], row["Bc"]), **shape, causal=row["causal"])
 
 
-def test_every_column_follows_from_the_bytes():
+def test_every_column_follows_from_the_bytes(measured):
     for row in result()["rows"]:
         read, write, moved = row["read_bytes"], row["write_bytes"], row["read_bytes"] + row["write_bytes"]
         expected = {
@@ -533,17 +529,17 @@ def test_every_column_follows_from_the_bytes():
         assert row["ms_min"] <= row["ms"] <= row["ms_max"]
 
 
-def test_naive_is_within_5_percent_of_its_round_trips():
+def test_naive_is_within_5_percent_of_its_round_trips(measured):
     off = {(row["S"], row["causal"]): row["off_pct"] for row in totals("naive") if row["S"] >= 4096}
     assert len(off) == 6 and max(map(abs, off.values())) <= 5, off
 
 
-def test_every_step_of_naive_but_the_mask_is_within_5_percent():
+def test_every_step_of_naive_but_the_mask_is_within_5_percent(measured):
     off = {(row["S"], row["causal"], row["step"]): row["off_pct"] for row in singles("naive") if row["S"] >= 4096 and row["step"] != "mask"}
     assert len(off) == 3 * 4 + 3 * 4 and max(map(abs, off.values())) <= 5, off
 
 
-def test_the_mask_is_read_for_18_to_21_of_the_28_heads():
+def test_the_mask_is_read_for_18_to_21_of_the_28_heads(measured):
     rows = [row for row in singles("naive") if row["step"] == "mask" and row["S"] >= 4096]
     assert [row["S"] for row in rows] == [4096, 8192, 16384]
     for row in rows:
@@ -551,18 +547,18 @@ def test_the_mask_is_read_for_18_to_21_of_the_28_heads():
         assert 18 <= (row["read_bytes"] - square) / row["S"] ** 2 <= 21, row["S"]
 
 
-def test_division_and_softmax_read_the_square_once():
+def test_division_and_softmax_read_the_square_once(measured):
     off = {(row["S"], row["causal"], row["step"]): row["read_off_pct"] for row in singles("naive") if row["step"] in ("scale", "softmax")}
     assert len(off) == 20 and max(map(abs, off.values())) <= 0.1, off
 
 
-def test_naive_writes_the_model_less_what_stays_in_l2():
+def test_naive_writes_the_model_less_what_stays_in_l2(measured):
     for row in singles("naive"):
         missing = row["model_write_mib"] - row["write_mib"]
         assert 0 <= missing <= row["l2_cache_mib"] * row["kernels"], (row["step"], row["S"], row["causal"], missing)
 
 
-def test_flash_reads_the_floor_while_all_of_k_and_v_fit_into_l2():
+def test_flash_reads_the_floor_while_all_of_k_and_v_fit_into_l2(measured):
     for row in totals("flash", False):
         k_and_v = 2 * row["heads"] * row["S"] * row["d"] * 2 / MIB
         assert (abs(row["read_off_pct"]) <= 5) == (k_and_v <= row["l2_cache_mib"]), (row["S"], row["read_off_pct"])
@@ -571,19 +567,19 @@ def test_flash_reads_the_floor_while_all_of_k_and_v_fit_into_l2():
     assert max(row["kv_at_work_mib"] for row in totals("flash")) <= 0.5 * found["l2_cache_mib"]      # so this is not why it reads more
 
 
-def test_how_far_flash_leaves_the_floor():
+def test_how_far_flash_leaves_the_floor(measured):
     off = {(row["S"], row["causal"]): row["read_off_pct"] for row in totals("flash") if row["S"] >= 4096}
-    measured = {(4096, False): 3.7, (8192, False): 8.7, (16384, False): 23.2, (4096, True): 9.0, (8192, True): 17.1, (16384, True): 40.9}
-    assert off == pytest.approx(measured, abs=4), off
+    before = {(4096, False): 3.7, (8192, False): 8.7, (16384, False): 23.2, (4096, True): 9.0, (8192, True): 17.1, (16384, True): 40.9}
+    assert off == pytest.approx(before, abs=4), off
 
 
-def test_cudnn_reads_the_floor_at_each_length():
+def test_cudnn_reads_the_floor_at_each_length(measured):
     off = {(row["S"], row["causal"]): row["read_off_pct"] for row in totals("cudnn")}
     assert len(off) == 10 and max(map(abs, off.values())) <= 0.5, off
     assert result()["values"]["cudnn_leaves_floor_S"] is result()["values"]["cudnn_causal_leaves_floor_S"] is None
 
 
-def test_fused_kernels_write_o_less_what_stays_in_l2_except_flash_at_length():
+def test_fused_kernels_write_o_less_what_stays_in_l2_except_flash_at_length(measured):
     for row in totals("cudnn") + totals("flash"):
         more, case = row["write_mib"] - row["model_write_mib"], (row["impl"], row["S"], row["causal"], row["write_mib"])
         if row["impl"] == "cudnn" or row["S"] <= 4096:
@@ -601,18 +597,18 @@ def loads(row):
     return (row["sm_bytes"] - o - lse) / (row["sm_model_bytes"] - o)
 
 
-def test_the_tile_of_the_name_is_that_of_the_grid():
+def test_the_tile_of_the_name_is_that_of_the_grid(measured):
     for row in totals("flash"):
         assert row["grid"] == f"{math.ceil(row['S'] / row['Br'])}x1x28"
 
 
-def test_cudnn_loads_what_the_tile_model_says():
+def test_cudnn_loads_what_the_tile_model_says(measured):
     assert len(totals("cudnn")) == 10
     for row in totals("cudnn"):
         assert abs(loads(row) - 1) <= 2e-4 and abs(row["sm_off_pct"]) <= 0.02, (row["S"], row["causal"], loads(row))
 
 
-def test_flash_loads_39_32nds_of_what_the_tile_model_says():
+def test_flash_loads_39_32nds_of_what_the_tile_model_says(measured):
     assert len(totals("flash")) == 10
     for row in totals("flash"):
         assert loads(row) / (39 / 32) == pytest.approx(1, abs=3e-3), (row["S"], row["causal"], loads(row))
@@ -621,17 +617,17 @@ def test_flash_loads_39_32nds_of_what_the_tile_model_says():
     assert loads(short) == pytest.approx(39 / 32, rel=1e-5)            # to the byte in the first measurement
 
 
-def test_under_a_mask_l2_sees_flash_ask_for_what_the_multiprocessors_get():
+def test_under_a_mask_l2_sees_flash_ask_for_what_the_multiprocessors_get(measured):
     for row in totals("flash", True):
         assert row["l2_sm_mib"] / row["sm_mib"] == pytest.approx(1, abs=5e-3), row["S"]
 
 
-def test_what_flash_looks_up_in_l2():
+def test_what_flash_looks_up_in_l2(measured):
     off = {causal: [row["l2_off_pct"] for row in totals("flash", causal)] for causal in (False, True)}
     assert 7 <= min(off[False]) and max(off[False]) <= 33 and 33 <= min(off[True]) and max(off[True]) <= 55, off
 
 
-def test_the_ratio_of_the_lesson():
+def test_the_ratio_of_the_lesson(measured):
     found = result()["values"]
     assert found["ratio"] == pytest.approx(found["ratio_predicted"], rel=0.05)
     assert found["spread_pct"] <= 5

@@ -644,6 +644,8 @@ def hunt(frame):
             return frame.f_locals["expected"]
         frame = frame.f_back
 """
+ENGINE = WORDS["en"].graders.engine
+LOOKS, CHANGES = ENGINE.looks.text.split("{")[0], ENGINE.meddles.text.split("{file}")[1].split("{name}")[0]   # "…looks at what runs it (", " changes "
 LIES = {   # name: (text of the file, status, what is said)
     # exits, raises, hangs, allocates
     "os._exit": ("import os\ndef online_row(stream):\n    os._exit(0)\n", 1, "SystemExit"),
@@ -652,51 +654,51 @@ LIES = {   # name: (text of the file, status, what is said)
     "BaseException": ("class Odd(BaseException): pass\ndef online_row(stream):\n    raise Odd('why')\n", 1, "Odd: why (line 3: raise Odd('why'))"),
     "BaseException at once": ("raise BaseException('why')\n", 2, "BaseException: why"),
     "GeneratorExit": ("def online_row(stream):\n    raise GeneratorExit\n", 1, "GeneratorExit"),
-    "KeyboardInterrupt": ("def online_row(stream):\n    raise KeyboardInterrupt\n", 130, "Stopped."),
+    "KeyboardInterrupt": ("def online_row(stream):\n    raise KeyboardInterrupt\n", 130, ENGINE.stopped.text),
     "an error without text": ("class Odd(Exception):\n    def __str__(self): raise ValueError\ndef online_row(stream):\n    raise Odd\n", 1, "Odd (line 4"),
     "allocates": ("def online_row(stream):\n    return bytearray(10**15)\n", 1, "MemoryError"),
     "allocates bit by bit": ("import resource\nresource.setrlimit(resource.RLIMIT_AS, (2**28, 2**28))\ndef online_row(stream):\n    kept = []\n    while True: kept.append(bytearray(2**26))\n", 1, "MemoryError"),
     "hangs in C": ("def online_row(stream):\n    return sum(iter(int, 1))\n", 1, "Timeout"),
-    "sleeps": ("import time\ndef online_row(stream):\n    time.sleep(100)\n", 3, "No end after 1 seconds."),
+    "sleeps": ("import time\ndef online_row(stream):\n    time.sleep(100)\n", 3, ENGINE.late.format(seconds=1)),
     # wrong types
     "a generator": ("def online_row(stream):\n    yield 1.0\n", 1, "generator"),
-    "itself": ("def online_row(stream):\n    x = []\n    x.append(x)\n    return x\n", 1, "FAIL"),
+    "itself": ("def online_row(stream):\n    x = []\n    x.append(x)\n    return x\n", 1, ENGINE["no"].text),
     "an endless integer": ("def online_row(stream):\n    return [10**5000, 10**5000]\n", 1, "whose repr() raises ValueError"),
-    "a large integer": ("def online_row(stream):\n    return [10**400, 10**400]\n", 1, "FAIL"),
+    "a large integer": ("def online_row(stream):\n    return [10**400, 10**400]\n", 1, ENGINE["no"].text),
     "no repr": ("class Odd:\n    def __repr__(self): raise ZeroDivisionError\ndef online_row(stream):\n    return Odd()\n", 1, "whose repr() raises ZeroDivisionError"),
     "a repr that is none": ("class Odd:\n    def __repr__(self): return 5\ndef online_row(stream):\n    return [Odd(), Odd()]\n", 1, "whose repr() raises TypeError"),
     "complex": ("def online_row(stream):\n    return [1j, 1j]\n", 1, "1j"), "bools": ("def online_row(stream):\n    return [True, True]\n", 1, "[True, True]"), "text": ("def online_row(stream):\n    return 'ok'\n", 1, "'ok'"),
     # lies
-    "equal to all": ("class Odd:\n    __eq__ = lambda *a: True\n    __hash__ = None\n    __len__ = lambda s: 2\n    __iter__ = lambda s: iter([s, s])\n    __float__ = lambda s: 0.0\ndef online_row(stream):\n    return Odd()\n", 1, "FAIL"),
-    "a class that claims to be float": (LOOK + "class Odd:\n    __class__ = float\n    def __float__(self): return hunt(sys._getframe())[0]\n    __eq__ = lambda *a: True\ndef online_row(stream):\n    return [Odd(), Odd()]\n", 1, "FAIL"),
-    "an int with another value": (LOOK + "class Odd(int):\n    def __float__(self): return hunt(sys._getframe())[0]\n    __eq__ = lambda *a: True\ndef online_row(stream):\n    return [Odd(), Odd()]\n", 1, "FAIL"),
-    "a list that asks": (LOOK + "class Odd(list):\n    def __len__(self): return 2\n    def __iter__(self): return iter(hunt(sys._getframe()))\n    __eq__ = lambda *a: True\ndef online_row(stream):\n    return Odd()\n", 1, "FAIL"),
+    "equal to all": ("class Odd:\n    __eq__ = lambda *a: True\n    __hash__ = None\n    __len__ = lambda s: 2\n    __iter__ = lambda s: iter([s, s])\n    __float__ = lambda s: 0.0\ndef online_row(stream):\n    return Odd()\n", 1, ENGINE["no"].text),
+    "a class that claims to be float": (LOOK + "class Odd:\n    __class__ = float\n    def __float__(self): return hunt(sys._getframe())[0]\n    __eq__ = lambda *a: True\ndef online_row(stream):\n    return [Odd(), Odd()]\n", 1, ENGINE["no"].text),
+    "an int with another value": (LOOK + "class Odd(int):\n    def __float__(self): return hunt(sys._getframe())[0]\n    __eq__ = lambda *a: True\ndef online_row(stream):\n    return [Odd(), Odd()]\n", 1, ENGINE["no"].text),
+    "a list that asks": (LOOK + "class Odd(list):\n    def __len__(self): return 2\n    def __iter__(self): return iter(hunt(sys._getframe()))\n    __eq__ = lambda *a: True\ndef online_row(stream):\n    return Odd()\n", 1, ENGINE["no"].text),
     "a float that lies": ("class Odd(float):\n    __eq__ = lambda *a: True\n    __sub__ = __rsub__ = lambda *a: 0.0\n    __format__ = lambda *a: 1 / 0\ndef online_row(stream):\n    return [Odd(9), Odd(9)]\n", 1, "[9.0, 9.0]"),
     # patches
-    **{f"builtins.{name}": (f"import builtins\ndef online_row(stream):\n    builtins.{name} = lambda *a, **k: {value}\n    return [9.0, 9.0]\n", 1, f"changes builtins.{name}")
+    **{f"builtins.{name}": (f"import builtins\ndef online_row(stream):\n    builtins.{name} = lambda *a, **k: {value}\n    return [9.0, 9.0]\n", 1, f"{CHANGES}builtins.{name}")
        for name, value in (("all", True), ("isinstance", True), ("map", "[True]"), ("len", 2), ("print", None), ("callable", True), ("setattr", None), ("dict", "{}"), ("Exception", None))},
-    "builtins at once": ("import builtins\nbuiltins.all = lambda x: True\n" + WRONG, 2, "mine.py changes builtins.all"),
-    "the grader": ("import __main__\ndef online_row(stream):\n    __main__.agrees = lambda *a: True\n    return [9.0, 9.0]\n", 1, "changes grader.agrees"),
-    "the grader at once": ("import __main__\n__main__.agrees = lambda *a: True\n" + WRONG, 2, "mine.py changes grader.agrees"),
-    "the grader's builtins": ("import __main__\n__main__.all = lambda *a: True\n" + WRONG, 2, "mine.py changes grader.all"),
-    "the grader's properties": ("import __main__\n__main__.PROPERTIES = ()\n" + WRONG, 2, "mine.py changes grader.PROPERTIES"),
-    "the grader's code": ("import __main__\ndef online_row(stream):\n    __main__.agrees.__code__ = (lambda got, expected: True).__code__\n    return [9.0, 9.0]\n", 1, "changes grader.agrees"),
-    "the grader's class": ("import __main__\ndef online_row(stream):\n    __main__.Solution.expect = lambda *a: None\n    return [9.0, 9.0]\n", 1, "changes Solution.expect"),
-    "random": ("import random\nrandom.Random.uniform = lambda *a: 0.0\n" + WRONG, 2, "mine.py changes random.Random.uniform"),
-    "json": ("import json\njson.dumps = lambda *a, **k: 'forged'\n" + WRONG, 2, "mine.py changes json.dumps"),
-    "tracemalloc": ("import tracemalloc\ntracemalloc.get_traced_memory = lambda: (0, 0)\n" + RIGHT, 2, "mine.py changes tracemalloc.get_traced_memory"),
-    "tracemalloc stopped": (RIGHT.replace("def online_row", "def inner", 1) + "\ndef online_row(stream):\n    import tracemalloc\n    kept = list(stream)\n    tracemalloc.stop()\n    return inner(iter(kept))\n", 1, "changes tracemalloc"),
-    "math": ("import math\nmath.isclose = lambda *a, **k: True\nmath.isnan = lambda x: True\n" + WRONG, 1, "FAIL"),
-    "decimal": ("import decimal\ndecimal.getcontext().prec = 1\n" + WRONG, 1, "FAIL"),
+    "builtins at once": ("import builtins\nbuiltins.all = lambda x: True\n" + WRONG, 2, f"mine.py{CHANGES}builtins.all"),
+    "the grader": ("import __main__\ndef online_row(stream):\n    __main__.agrees = lambda *a: True\n    return [9.0, 9.0]\n", 1, f"{CHANGES}grader.agrees"),
+    "the grader at once": ("import __main__\n__main__.agrees = lambda *a: True\n" + WRONG, 2, f"mine.py{CHANGES}grader.agrees"),
+    "the grader's builtins": ("import __main__\n__main__.all = lambda *a: True\n" + WRONG, 2, f"mine.py{CHANGES}grader.all"),
+    "the grader's properties": ("import __main__\n__main__.PROPERTIES = ()\n" + WRONG, 2, f"mine.py{CHANGES}grader.PROPERTIES"),
+    "the grader's code": ("import __main__\ndef online_row(stream):\n    __main__.agrees.__code__ = (lambda got, expected: True).__code__\n    return [9.0, 9.0]\n", 1, f"{CHANGES}grader.agrees"),
+    "the grader's class": ("import __main__\ndef online_row(stream):\n    __main__.Solution.expect = lambda *a: None\n    return [9.0, 9.0]\n", 1, f"{CHANGES}Solution.expect"),
+    "random": ("import random\nrandom.Random.uniform = lambda *a: 0.0\n" + WRONG, 2, f"mine.py{CHANGES}random.Random.uniform"),
+    "json": ("import json\njson.dumps = lambda *a, **k: 'forged'\n" + WRONG, 2, f"mine.py{CHANGES}json.dumps"),
+    "tracemalloc": ("import tracemalloc\ntracemalloc.get_traced_memory = lambda: (0, 0)\n" + RIGHT, 2, f"mine.py{CHANGES}tracemalloc.get_traced_memory"),
+    "tracemalloc stopped": (RIGHT.replace("def online_row", "def inner", 1) + "\ndef online_row(stream):\n    import tracemalloc\n    kept = list(stream)\n    tracemalloc.stop()\n    return inner(iter(kept))\n", 1, f"{CHANGES}tracemalloc"),
+    "math": ("import math\nmath.isclose = lambda *a, **k: True\nmath.isnan = lambda x: True\n" + WRONG, 1, ENGINE["no"].text),
+    "decimal": ("import decimal\ndecimal.getcontext().prec = 1\n" + WRONG, 1, ENGINE["no"].text),
     # looks
-    "sys._getframe": (LOOK + "def online_row(stream):\n    return hunt(sys._getframe())\n", 1, "looks at what runs it (sys._getframe;"),
-    "sys._getframe, caught": (LOOK + "def online_row(stream):\n    try:\n        return hunt(sys._getframe())\n    except BaseException:\n        return [9.0, 9.0]\n", 1, "looks at what runs it"),
-    "inspect": (LOOK + "import inspect\ndef online_row(stream):\n    return hunt(inspect.currentframe())\n", 1, "looks at what runs it"),
-    "a traceback": (LOOK + "def online_row(stream):\n    try:\n        1 / 0\n    except Exception as error:\n        return hunt(error.__traceback__.tb_frame)\n", 1, "looks at what runs it (tb_frame;"),
-    "a generator's frame": (LOOK + "def online_row(stream):\n    def g():\n        yield hunt(h.gi_frame)\n    h = g()\n    return next(h)\n", 1, "looks at what runs it (gi_frame;"),
-    "gc": (LOOK + "def online_row(stream):\n    for x in gc.get_objects():\n        if type(x) is list and len(x) == 2 and type(x[0]) is float: return x\n", 1, "looks at what runs it (gc.get_objects;"),
-    "sys._current_frames": (LOOK + "def online_row(stream):\n    return hunt(next(iter(sys._current_frames().values())))\n", 1, "looks at what runs it (sys._current_frames;"),
-    "sys.settrace": ("import sys\ndef online_row(stream):\n    sys.settrace(lambda *a: None)\n    return [9.0, 9.0]\n", 1, "looks at what runs it (sys.settrace;"),
+    "sys._getframe": (LOOK + "def online_row(stream):\n    return hunt(sys._getframe())\n", 1, LOOKS + "sys._getframe;"),
+    "sys._getframe, caught": (LOOK + "def online_row(stream):\n    try:\n        return hunt(sys._getframe())\n    except BaseException:\n        return [9.0, 9.0]\n", 1, LOOKS),
+    "inspect": (LOOK + "import inspect\ndef online_row(stream):\n    return hunt(inspect.currentframe())\n", 1, LOOKS),
+    "a traceback": (LOOK + "def online_row(stream):\n    try:\n        1 / 0\n    except Exception as error:\n        return hunt(error.__traceback__.tb_frame)\n", 1, LOOKS + "tb_frame;"),
+    "a generator's frame": (LOOK + "def online_row(stream):\n    def g():\n        yield hunt(h.gi_frame)\n    h = g()\n    return next(h)\n", 1, LOOKS + "gi_frame;"),
+    "gc": (LOOK + "def online_row(stream):\n    for x in gc.get_objects():\n        if type(x) is list and len(x) == 2 and type(x[0]) is float: return x\n", 1, LOOKS + "gc.get_objects;"),
+    "sys._current_frames": (LOOK + "def online_row(stream):\n    return hunt(next(iter(sys._current_frames().values())))\n", 1, LOOKS + "sys._current_frames;"),
+    "sys.settrace": ("import sys\ndef online_row(stream):\n    sys.settrace(lambda *a: None)\n    return [9.0, 9.0]\n", 1, LOOKS + "sys.settrace;"),
 }
 
 
@@ -726,7 +728,7 @@ def test_the_page_is_told_the_same(tmp_path, what):
 @pytest.mark.parametrize("name", exercises.NAMES)
 def test_no_grader_lets_its_expected_values_be_read_from_the_stack(tmp_path, name):
     status, said = grade(tmp_path, name, LOOK + f"def {name}(*a, **k):\n    return hunt(sys._getframe())\n")
-    assert status == 1 and "looks at what runs it" in said and not re.search(r"^ok ", said, re.M), said
+    assert status == 1 and LOOKS in said and not re.search(r"^ok ", said, re.M), said
 
 
 @pytest.mark.parametrize("before", ["from collections import namedtuple\nPair = namedtuple('Pair', 'a b')", "import typing, dataclasses, math, logging", "import decimal\ndecimal.getcontext().prec = 1"], ids=["namedtuple", "imports", "decimal"])

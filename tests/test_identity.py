@@ -5,11 +5,12 @@ import re
 import shutil
 import subprocess
 import sys
+import types
 
 import bundle
 import pytest
 from kit.identity import Module, globals_of, identity
-from support import TOP
+from support import TOP, answering, measured
 
 EXAMPLES = TOP / "examples"
 LABS = sorted(path for path in EXAMPLES.glob("*.py") if "measure" in Module(path).bound)
@@ -197,3 +198,14 @@ def test_no_measuring_code_reads_the_name_of_a_function(path):
             todo += [(owner, used) for used in globals_of(statement)]
             readers |= {(owner.path, name) for node in ast.walk(statement) if isinstance(node, ast.Attribute) and node.attr == "__name__"}
     assert {name for _, name in readers} <= {"child_process", "count", "rows_of_processes"}
+
+
+@pytest.mark.parametrize("stale", [False, True])
+def test_rows_answer_for_the_program_that_measured_them_alone(monkeypatch, stale):
+    for path in LABS:
+        if (EXAMPLES / "results/nvidia-h200" / f"{path.stem}.json").exists():
+            assert measured(path.stem)["stale"] == (identity(path) != measured(path.stem)["source"]["id"]), path.stem
+    marks = []
+    monkeypatch.setattr("support.measured", lambda lab: {"lab": lab, "stale": stale})
+    request = types.SimpleNamespace(module=types.SimpleNamespace(__name__="test_some_lab"), applymarker=lambda mark: marks.append(mark.mark))
+    assert answering(request)["lab"] == "some_lab" and [(mark.name, mark.kwargs["strict"]) for mark in marks] == [("xfail", False)] * stale

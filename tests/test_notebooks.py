@@ -402,7 +402,7 @@ def test_what_a_cell_gave_is_not_edited_by_hand_and_is_json(tree):
 
 
 def test_a_formula_that_fails_names_the_notebook(tree):
-    tree.edit("docs/words/en.yml", "compares with fp64", r"compares $\\frac$ with fp64")
+    tree.edit("docs/words/en.yml", '      text: "`check()`', r'      text: "$\\frac$ `check()`')
     run = tree.build()
     assert run.returncode != 0 and re.search(r"en/notebooks/\w+\.ipynb(:\d+)?: formula '\\frac'", run.stdout)
 

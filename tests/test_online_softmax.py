@@ -1,6 +1,7 @@
 """examples/online_softmax.py: right on every input, really blocked, and its check rejects wrong implementations."""
 
 import math
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import tells
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -217,7 +219,7 @@ def test_wrong_shapes_are_named(message):
     for call in (lesson.full_attention, lesson.online_attention, lambda *a: list(lesson.online_steps(*a))):
         with pytest.raises(ValueError) as error:
             call(*WRONG[message])
-        assert str(error.value).startswith(message)
+        assert tells(error, message), error.value
 
 
 @pytest.mark.parametrize("block", [0, -1])
@@ -305,9 +307,8 @@ def test_output_is_what_the_file_prints_alone_on_every_python_here(tmp_path):
         )
 
 
-def test_the_three_lines_of_the_lesson():
-    numbers = "[0.363083, 0.449897, 0.392487, 0.386499]"
-    assert OUTPUT.splitlines()[:3] == [f"full   : {numbers}", f"online : {numbers}", "largest difference: below 1e-15"]
+def test_both_ways_print_the_numbers_of_the_lesson():
+    assert re.findall(r"\[[\d., ]*\]", OUTPUT)[:2] == ["[0.363083, 0.449897, 0.392487, 0.386499]"] * 2
 
 
 def test_only_the_standard_library_is_imported():

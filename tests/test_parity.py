@@ -3,20 +3,20 @@ import re
 
 import fences
 import pytest
-from support import TOP
+from support import LANGUAGES, TOP
 
-NAMES = sorted({path.relative_to(TOP / "docs" / lang).as_posix() for lang in ("en", "zh") for path in (TOP / "docs" / lang).rglob("*.md")})
+NAMES = sorted({path.relative_to(TOP / "docs" / lang).as_posix() for lang in LANGUAGES for path in (TOP / "docs" / lang).rglob("*.md")})
 
 
 def test_the_same_pages():
-    for lang in ("en", "zh"):
+    for lang in LANGUAGES:
         here = sorted(path.relative_to(TOP / "docs" / lang).as_posix() for path in (TOP / "docs" / lang).rglob("*.md"))
         assert here == NAMES, f"docs/{lang} lacks {set(NAMES) - set(here)}"
 
 
 def test_the_same_navigation():
-    files = {lang: re.findall(r":\s*([\w/-]+\.md)\s*$", (TOP / f"mkdocs.{lang}.yml").read_text("utf-8"), re.M) for lang in ("en", "zh")}
-    assert files["en"] == files["zh"] and sorted(files["en"]) == NAMES
+    files = {lang: re.findall(r":\s*([\w/-]+\.md)\s*$", (TOP / f"mkdocs.{lang}.yml").read_text("utf-8"), re.M) for lang in LANGUAGES}
+    assert all(named == files["en"] for named in files.values()) and sorted(files["en"]) == NAMES
     for title in re.findall(r"^ *- (.+?): [\w/-]+\.md\s*$", (TOP / "mkdocs.zh.yml").read_text("utf-8"), re.M):
         assert title == "Notebook" or re.search("[\u4e00-\u9fff]", title), f"mkdocs.zh.yml: the page is called {title!r} in the menu and at the foot of its neighbours"
 
@@ -24,14 +24,15 @@ def test_the_same_navigation():
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("what", ["headings", "code", "links", "placeholders", "tables", "containers", "formulas", "blocks", "marks"])
 def test_the_same(name, what):
-    en, zh = (skeleton(TOP / "docs" / lang / name)[what] for lang in ("en", "zh"))
-    for i, (a, b) in enumerate(zip(en, zh)):
-        assert a == b, f"{name}: {what} {i + 1} differ: en {a!r}, zh {b!r}"
-    assert len(en) == len(zh), f"{name}: {len(en)} {what} in en, {len(zh)} in zh; first without a partner: {(en + zh)[min(len(en), len(zh)):][:1]}"
+    model, *others = ((lang, skeleton(TOP / "docs" / lang / name)[what]) for lang in LANGUAGES)
+    for (one, mine), (other, theirs) in ((model, another) for another in others):
+        for i, (a, b) in enumerate(zip(mine, theirs)):
+            assert a == b, f"{name}: {what} {i + 1} differ: {one} {a!r}, {other} {b!r}"
+        assert len(mine) == len(theirs), f"{name}: {len(mine)} {what} in {one}, {len(theirs)} in {other}; first without a partner: {max(mine, theirs, key=len)[min(len(mine), len(theirs)):][:1]}"
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("lang", LANGUAGES)
 def test_headings_have_explicit_ids_and_no_formula(name, lang):
     for line in prose(TOP / "docs" / lang / name):
         if re.match(r"#{1,6} ", line):
@@ -40,7 +41,7 @@ def test_headings_have_explicit_ids_and_no_formula(name, lang):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("lang", LANGUAGES)
 def test_no_section_is_empty(name, lang):
     lines = [line for line in re.sub(r"\A---\n.*?\n---\n", "", (TOP / "docs" / lang / name).read_text("utf-8"), flags=re.S).splitlines() if line.strip()]
     fence, headings = False, []
@@ -51,7 +52,7 @@ def test_no_section_is_empty(name, lang):
         assert not level or not below or below > level, f"{lang}/{name}: nothing stands under {line}"
 
 
-@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("lang", LANGUAGES)
 def test_numbered_headings_count_upwards(lang):
     """Sections that bear a number stand in its order, and the lesson has its nine."""
     for name in NAMES:

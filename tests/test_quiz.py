@@ -17,7 +17,7 @@ from test_parity import chinese_fault
 roofline, decode, memory = map(bundled, ("attention_roofline", "decode_attention", "flash_vs_naive_memory"))
 FILE = TOP / "docs/quiz/lesson.yml"
 TEXT = FILE.read_text("utf-8")
-QUESTIONS = {question["id"]: question for question in quiz.load("lesson", TEXT)}
+QUESTIONS = {question["id"]: question for question in quiz.load("lesson", TEXT, LANGUAGES)}
 CHOICES = {name: question for name, question in QUESTIONS.items() if "choices" in question}
 NUMBERS = {name: question for name, question in QUESTIONS.items() if "number" in question}
 MIB, GIB = 2**20, 2**30

@@ -14,11 +14,8 @@ import types
 from pathlib import Path
 
 import pytest
-import support
 import torch
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-RESULT = EXAMPLES / "results" / "nvidia-h200" / "ring_attention.json"
 import flash_vs_naive_memory as memory  # noqa: E402
 from support import bundled  # noqa: E402
 import run as runner  # noqa: E402
@@ -617,74 +614,68 @@ def test_link_kind(monkeypatch):
     assert lab.link_kind() is None
 
 
-# What was measured, against the formulas. These fail until examples/results has the file.
+# What was measured, against the formulas.
 
 
-@pytest.fixture(scope="module")
-def result():
-    assert RESULT.is_file(), "measure it on two GPUs: make labs LAB=ring_attention"
-    return support.measured("ring_attention")
-
-
-def rows_of(result, part, **fields):
-    return [row for row in result["rows"] if row["part"] == part and all(row[name] == value for name, value in fields.items())]
+def rows_of(measured, part, **fields):
+    return [row for row in measured["rows"] if row["part"] == part and all(row[name] == value for name, value in fields.items())]
 
 
 SHAPE = ("B", "heads", "kv_heads", "S", "d")
 
 
-def test_measured_every_length_and_mode_once(result):
-    assert [(row["S"], (row["causal"], row["sharding"])) for row in rows_of(result, "grid")] == list(itertools.product(lab.LENGTHS, lab.MODES))
-    assert [(row["kv_heads"], row["S"]) for row in rows_of(result, "overlap")] == list(lab.OVERLAP)
-    assert [row["message_mib"] * 2**20 for row in rows_of(result, "link")] == list(lab.PASSED)
-    assert len(rows_of(result, "context_parallel")) == 16 and len(rows_of(result, "cap")) == 12 and len(rows_of(result, "by_head")) == 4
-    assert all(row["status"] == "ok" for row in result["rows"] if row["part"] != "cap")
+def test_measured_every_length_and_mode_once(measured):
+    assert [(row["S"], (row["causal"], row["sharding"])) for row in rows_of(measured, "grid")] == list(itertools.product(lab.LENGTHS, lab.MODES))
+    assert [(row["kv_heads"], row["S"]) for row in rows_of(measured, "overlap")] == list(lab.OVERLAP)
+    assert [row["message_mib"] * 2**20 for row in rows_of(measured, "link")] == list(lab.PASSED)
+    assert len(rows_of(measured, "context_parallel")) == 16 and len(rows_of(measured, "cap")) == 12 and len(rows_of(measured, "by_head")) == 4
+    assert all(row["status"] == "ok" for row in measured["rows"] if row["part"] != "cap")
 
 
-def test_measured_memory_is_the_predicted_one_to_the_byte(result):
-    for row in rows_of(result, "grid"):
+def test_measured_memory_is_the_predicted_one_to_the_byte(measured):
+    for row in rows_of(measured, "grid"):
         sizes = [row[name] for name in SHAPE]
         assert row["diff_bytes"] == row["single_diff_bytes"] == 0
         assert row["peak_mib"] * 2**20 == lab.ring_bytes(*sizes, row["gpus"]) and row["single_peak_mib"] * 2**20 == lab.one_gpu_bytes(*sizes)
-    for row in rows_of(result, "by_head"):
+    for row in rows_of(measured, "by_head"):
         assert row["diff_bytes"] == 0 and row["peak_mib"] * 2**20 == lab.by_head_bytes(*(row[name] for name in SHAPE), row["gpus"])
-    for row in rows_of(result, "cap", status="ok"):
+    for row in rows_of(measured, "cap", status="ok"):
         assert row["diff_bytes"] == 0 and row["peak_mib"] * 2**20 == lab.sizes_of(2)[row["impl"]](row["S"])
 
 
-def test_measured_bytes_of_a_pass_are_the_predicted_ones(result):
-    for row in rows_of(result, "grid"):
+def test_measured_bytes_of_a_pass_are_the_predicted_ones(measured):
+    for row in rows_of(measured, "grid"):
         assert row["passes"] == row["gpus"] - 1 and row["pass_diff_bytes"] == 0
         assert row["pass_mib"] * 2**20 == lab.pass_bytes(row["B"], row["kv_heads"], row["S"], row["d"], row["gpus"])
 
 
-def test_measured_columns_follow_from_times_and_positions(result):
-    for row in rows_of(result, "grid"):
+def test_measured_columns_follow_from_times_and_positions(measured):
+    for row in rows_of(measured, "grid"):
         P, mode = row["gpus"], (row["causal"], row["sharding"])
         assert row["p10_ms"] <= row["ms"] <= row["p90_ms"] and row["samples"] >= 2
         assert row["speedup"] == row["single_ms"] / row["ms"] and row["rel_err"] < 0.01
         assert (row["rank0_work_pct"], row["last_rank_work_pct"]) == tuple(lab.work_pct(row["S"], P, rank, mode) for rank in (0, P - 1))
         assert max(row["rank0_ms"], row["last_rank_ms"]) <= row["p90_ms"]
-    for row in rows_of(result, "overlap"):
+    for row in rows_of(measured, "overlap"):
         assert row["saved_ms"] == row["serial_ms"] - row["ms"] and math.isclose(row["hidden_pct"], 100 * row["saved_ms"] / row["transfer_ms"])
-    for row in rows_of(result, "link"):
+    for row in rows_of(measured, "link"):
         assert math.isclose(row["gbps"], row["message_mib"] * 2**20 / row["ms"] / 1e6) and row["link"] == "NV18"
 
 
-def test_measured_kernels(result):
-    for row in result["rows"]:
+def test_measured_kernels(measured):
+    for row in measured["rows"]:
         if row["part"] == "link":
             assert "nccl" in row["kernel"]
         elif row["status"] == "ok":
             assert row["kernel"] == "flash_fwd_kernel" and "flash_fwd_kernel" in row["kernel_full"] and "splitkv" not in row["kernel_full"]
             assert (row["link_kernel"] is None) == (row["impl"] == "one GPU")
-    assert {row["link_kernel"] for row in rows_of(result, "grid")} == {"ncclDevKernel_SendRecv"}
-    assert all(("AllGather" in row["link_kernel"]) == (row["rotate"] == "allgather") for row in rows_of(result, "context_parallel"))
+    assert {row["link_kernel"] for row in rows_of(measured, "grid")} == {"ncclDevKernel_SendRecv"}
+    assert all(("AllGather" in row["link_kernel"]) == (row["rotate"] == "allgather") for row in rows_of(measured, "context_parallel"))
 
 
-def test_measured_cap_is_where_the_arithmetic_says(result):
+def test_measured_cap_is_where_the_arithmetic_says(measured):
     for impl, size in lab.sizes_of(2).items():
-        rows = rows_of(result, "cap", impl=impl)
+        rows = rows_of(measured, "cap", impl=impl)
         assert all(row["cap_gib"] == lab.CAP_GIB for row in rows)
         fits, fails = max(row["S"] for row in rows if row["status"] == "ok"), min(row["S"] for row in rows if row["status"] == "oom")
         assert fails - fits == 4096

@@ -9,14 +9,12 @@ import subprocess
 import sys
 
 import pytest
-import support
 import torch
 
 from support import bundled
 
 lab = bundled("sdpa_dispatch")
 EXAMPLES = pathlib.Path(__file__).resolve().parents[1] / "examples"
-RESULT = EXAMPLES / "results/nvidia-h200/sdpa_dispatch.json"
 
 FLASH = "void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<128, 128, 64, 4>, false>(pytorch_flash::Flash_fwd_params)"
 CUDNN = "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_3_64x128x128_4x1x1_kernel0_0"
@@ -335,11 +333,6 @@ def test_extra_bytes_leaves_the_inputs_out(monkeypatch):
 
 
 # What was measured.
-
-@pytest.fixture(scope="module")
-def measured():
-    assert RESULT.exists(), f"{RESULT.relative_to(EXAMPLES)} is missing: measure it with `make labs LAB=sdpa_dispatch` on that card"
-    return support.measured("sdpa_dispatch")
 
 
 def case_of(measured, name):

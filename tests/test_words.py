@@ -5,7 +5,7 @@ import re
 import language
 import pytest
 import yaml
-from core import book, words
+from core import book, quiz, words
 from core.errors import PageError
 from support import LANGUAGES, PAGES, TOP, WORDS
 
@@ -145,4 +145,14 @@ def test_a_language_that_has_begun_is_listed_and_hurts_no_other(tree):
     assert "docs/words/fr.yml: 'quiz.at' fills in {n}, and in en.yml {all}, {n}" in lacking
     assert "mkdocs.fr.yml: glossary.md in its navigation" in lacking and not any("lesson.md in its navigation" in line for line in lacking)
     assert not any("'page.menu'" in line for line in lacking)
-    assert book.read(tree.top).words.keys() == set(LANGUAGES)
+    assert book.read(tree.top).words.keys() == set(LANGUAGES) == set(words.languages(tree.top))
+
+
+def test_a_language_that_is_to_be_built_and_lacks_its_words_is_told_how_to_find_what_it_lacks(tree):
+    tree.edit("mkdocs.yml", "  languages: {", "  languages: { fr: Français,")
+    assert list(words.languages(tree.top)) == ["fr", *LANGUAGES] and not any(line.startswith("mkdocs.yml") for line in language.lacks("fr", tree.top))
+    with pytest.raises(PageError, match=r"no docs/words/fr.yml. `make language LANG=fr` lists"):
+        book.read(tree.top)
+    (tree.top / "docs/words/fr.yml").write_bytes((tree.top / "docs/words/en.yml").read_bytes())
+    with pytest.raises(PageError, match="docs/quiz/lesson.yml, question .*no text in fr"):
+        quiz.load("lesson", (tree.top / "docs/quiz/lesson.yml").read_text("utf-8"), tuple(book.read(tree.top).words))

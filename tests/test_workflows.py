@@ -13,7 +13,7 @@ import zipfile
 import pytest
 import results as tool_of_results  # core.results keeps its own name
 import yaml
-from support import LANGUAGES, TOP
+from support import LANGUAGES, TOP, WORDS
 
 import test_run
 
@@ -376,7 +376,7 @@ def test_publish_marks_a_result_whose_program_changed_after_measuring(rehearsal)
     rehearsal.artifact({"nvidia-h200/flash_vs_naive_memory.json": rehearsal.result("flash_vs_naive_memory", edit=older)})
     done = rehearsal.play("publish", "build", upto="Build the site")
     assert ended(done, "Build the site").returncode == 0, done[-1][1].stdout
-    assert "76,543" in rehearsal.page("en") and "measured before the last change" in rehearsal.page("en") and "程序在测量之后改动过" in rehearsal.page("zh")
+    assert "76,543" in rehearsal.page("en") and all(WORDS[lang].provenance.stale in rehearsal.page(lang) for lang in LANGUAGES)
 
 
 def spoil(name):
@@ -544,7 +544,7 @@ def test_measuring_proposes_what_is_complete_and_says_what_moved(rehearsal):
     assert asked[-2:] == ["workflow run check.yml --ref results/measured", "workflow run publish.yml --ref main"]
     body = body.replace("\\_", "_")   # names are escaped: a pull request is Markdown
     assert "decode_attention: failed with status 1" in body and "failed: OutOfMemoryError" in body
-    assert "flash_vs_naive_memory: 1 of 124 rows differ" in body and "| naive_mib |" in body and "76543" in body
+    assert re.search(r"flash_vs_naive_memory: 1 of \d+ rows differ", body) and "| naive_mib |" in body and "76543" in body
     assert (rehearsal.stub / "step-summary.md").read_text("utf-8").startswith("# Measured again")
 
     # Measured once more: the same pull request is updated.

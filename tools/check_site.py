@@ -20,7 +20,11 @@ import sys
 import xml.etree.ElementTree
 from urllib.parse import unquote, urljoin, urlsplit
 
-LANGUAGES = {"en": "en", "zh": "zh-CN"}   # folder: what `lang` and `hreflang` say
+sys.path.append(str(pathlib.Path(__file__).resolve().parent))
+from tree import LANGUAGES as FOLDERS, TOP  # noqa: E402
+from core.words import load  # noqa: E402
+
+LANGUAGES = {lang: load(TOP / "docs/words")[lang].language.tag.text for lang in FOLDERS}   # folder: what `lang` and `hreflang` say
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 INLINE = {"a", "abbr", "b", "bdi", "cite", "code", "del", "em", "i", "ins", "kbd", "mark", "q", "s", "samp", "small", "span", "strong", "sub", "sup", "time", "u", "var", "wbr"}
 PICTURES = ("img", "area", "input", "object", "embed", "video", "audio", "canvas", "iframe", "svg")
@@ -654,7 +658,7 @@ def preview(site):
             said = page.head(name)
             if len(said) != 1 or not said[0].strip() or value and said != [value]:
                 yield page.name, "head", f"{name} is {said or 'missing'}", mend
-        locale = {"en": "en", "zh": "zh_CN"}.get(lang, "en")
+        locale = LANGUAGES.get(lang, "en").replace("-", "_")
         if page.head("og:locale") and not page.head("og:locale")[0].startswith(locale):
             yield page.name, "head", f"og:locale is {page.head('og:locale')[0]} on a page in {lang}", mend
         for name in addressed:

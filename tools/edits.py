@@ -44,7 +44,7 @@ def everywhere(pattern, new):
 MEMORY, ERROR = "examples/flash_vs_naive_memory.py", "examples/attention_error.py"
 QUIZ = "docs/quiz/lesson.yml"
 EN, ZH = r"(\n## [^\n]+\n\n)(?=[A-Z])", r"(\n## [^\n]+\n\n)(?=[\u4e00-\u9fff])"   # where the first paragraph of a section begins
-STALE_LAB = "stale-number-without-its-mark"
+OLD = ("stale-number-without-its-mark", "no-row-answers-for-its-program")
 
 EDITS = [
     # A lab: what only speaks
@@ -67,8 +67,9 @@ EDITS = [
     Edit("private-function-of-memory-renamed", ((MEMORY, *everywhere(r"\bgive_jobs\b", "hand_out")),), ("identity-with-names", "example-needs-a-sibling")),
 
     # A lab: what is measured. The pages go on, and say so.
-    E("measurement-of-memory", MEMORY, r'(\ndef measure\(\):\n(?:    """(?:.|\n)*?"""\n)?)', r"\1    assert True\n", STALE_LAB, marks=("en/lesson/", "zh/lesson/")),
-    E("measurement-of-error", ERROR, r'(\ndef measure\(\):\n(?:    """(?:.|\n)*?"""\n)?)', r"\1    assert True\n", STALE_LAB, marks=("en/measured/", "zh/measured/")),
+    E("another-length-of-traffic", "examples/hbm_traffic.py", r"(\nLENGTHS = \([^)]*)\)", r"\1, 32768)", *OLD, marks=("en/roofline/", "zh/roofline/")),
+    E("more-parts-of-decode", "examples/decode_attention.py", r"(\nPARTS = \([^)]*)\)", r"\1, 512)", *OLD, marks=("en/decode/", "zh/decode/")),
+    E("another-shape-of-error", ERROR, r"(\nSHAPE = \{[^}]*\"S\": )4096", r"\g<1>2048", *OLD, marks=("en/measured/", "zh/measured/")),
 
     # A page, in one language
     E("sentence-of-ring", "docs/en/ring.md", EN, r"\1In other words: ", "a-claim-in-one-language", "bold-ends-in-punctuation"),

@@ -22,7 +22,7 @@ import bundle  # noqa: E402
 import run as runner  # noqa: E402
 from core import cells  # noqa: E402
 from core.errors import PageError  # noqa: E402
-from core.words import load  # noqa: E402
+from core.words import languages, load  # noqa: E402
 
 NONE = {"ring_attention": "it needs several GPUs and starts a process on each"}
 
@@ -118,7 +118,7 @@ def take(folder):
 def write(to, gpu="nvidia-h200"):
     """The notebooks of both languages below `to`."""
     given = cells.load(TOP / "examples" / "results", {path.name: bundle.bundle(path) for path in labs().values()})
-    for lang in ("en", "zh"):
+    for lang in languages(TOP):
         (to / lang).mkdir(parents=True, exist_ok=True)
         for lab in labs():
             (to / lang / f"{lab}.ipynb").write_text(cells.dumps(make(lab, lang, given.get((gpu, lab)))), "utf-8", newline="\n")

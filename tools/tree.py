@@ -7,8 +7,11 @@ import subprocess
 import sys
 
 TOP = pathlib.Path(__file__).resolve().parents[1]
+sys.path.append(str(TOP / "docs/hooks"))
+from core.words import languages  # noqa: E402
+
 SITE_URL = "https://lesson.example/repo/"
-LANGUAGES = ("en", "zh")
+LANGUAGES = tuple(languages(TOP))
 # Addresses of every page and notebook below the site's root, from the sources.
 _NOTEBOOKS = re.findall(r"\]\((notebooks/\w+)\.ipynb\)", (TOP / "docs" / "en" / "notebooks.md").read_text("utf-8"))
 _NAMES = sorted({*(path.relative_to(TOP / "docs" / "en").with_suffix("").as_posix() for path in (TOP / "docs" / "en").rglob("*.md")), *_NOTEBOOKS})

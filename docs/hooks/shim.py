@@ -60,7 +60,7 @@ def on_config(config):
         version = kept.digest(_here, kept.code(HERE / "core", TOP / "tools" / "bundle.py", HERE / "katex.mjs", KATEX / "package.json", EXAMPLES / "kit" / "identity.py"), kept.installed())
         core = _fresh_core(version)
         try:
-            book = core.book.read(TOP, _kept(lambda: core.book.facts(TOP), "facts", version, kept.folders(*(TOP / name for name in core.book.FACTS))))
+            book = core.book.read(TOP, _kept(lambda: core.book.facts(TOP), "facts", version, config.extra["languages"], kept.folders(*(TOP / name for name in core.book.FACTS))))
         except core.errors.PageError as error:
             raise PluginError(str(error)) from None
         facts = kept.digest(*((name, value) for name, value in vars(book).items() if name not in ("pages", "glossary")))

@@ -11,9 +11,7 @@ import yaml
 
 from . import cells, evidence, exercises, glossary, results, sections
 from .errors import PageError
-from .words import asked, for_scripts, load, plain, problems
-
-LANGUAGES = ("en", "zh")
+from .words import asked, for_scripts, languages, load, plain, problems
 
 
 def _table():
@@ -69,16 +67,16 @@ class Place:
     gpu: str = ""
 
 
-FACTS = ("docs/evidence", "docs/hooks", "docs/quiz", "docs/theme", "docs/words", "examples", "tools")   # what facts() reads; with the code, all that it depends on
+FACTS = ("docs/evidence", "docs/hooks", "docs/quiz", "docs/theme", "docs/words", "examples", "tools")   # what facts() reads; with the code and the languages, all that it depends on
 
 
 def read(top, known=None):
     """The Book of the tree at `top`; known: its facts(), where they are at hand. Raises PageError naming the file that is not as it must be."""
     pyodide = top / "node_modules" / "pyodide"
-    pages = {lang: {path.name: path.read_text("utf-8-sig") for path in sorted((top / "docs" / lang).glob("*.md"))} for lang in LANGUAGES}
+    pages = {lang: {path.name: path.read_text("utf-8-sig") for path in sorted((top / "docs" / lang).glob("*.md"))} for lang in languages(top)}
     return Book(
         **(known or facts(top)), pages=pages,
-        glossary={lang: _glossary(lang, pages[lang]["glossary.md"]) for lang in LANGUAGES if "glossary.md" in pages[lang]},
+        glossary={lang: _glossary(lang, pages[lang]["glossary.md"]) for lang in pages if "glossary.md" in pages[lang]},
         python=sum((pyodide / name).stat().st_size for name in ("pyodide.asm.wasm", "python_stdlib.zip")),
     )
 
@@ -97,7 +95,7 @@ def facts(top):
         drawings={path.stem: path.read_text("utf-8") for path in sorted((docs / "theme" / "drawings").glob("*.svg"))},
         quizzes={path.stem: path.read_text("utf-8") for path in sorted((docs / "quiz").glob("*.yml"))},
         words=words,
-        scripts={lang: for_scripts(words[lang], found) for lang in LANGUAGES},
+        scripts={lang: for_scripts(words[lang], found) for lang in words},
     )
 
 
@@ -111,7 +109,7 @@ def sources(top):
 
 def asking(top, known):
     """{name of a word: the file that asks for it}."""
-    return asked(sources(top)) | exercises.asked(top / "examples" / "exercises", plain(known[LANGUAGES[0]]["graders"]))
+    return asked(sources(top)) | exercises.asked(top / "examples" / "exercises", plain(next(iter(known.values()))["graders"]))
 
 
 def labels(top):
@@ -122,9 +120,9 @@ def labels(top):
 def _words(top):
     """({lang: Words}, what asks for them), or a PageError that names every word that is missing, unused or not the same in each language."""
     known = load(top / "docs" / "words")
-    if missing := set(LANGUAGES) - set(known):
-        raise PageError(f"there is no docs/words/{min(missing)}.yml.")
-    known = {lang: known[lang] for lang in LANGUAGES}
+    if missing := set(languages(top)) - set(known):
+        raise PageError(f"there is no docs/words/{min(missing)}.yml. `make language LANG={min(missing)}` lists what that language lacks.")
+    known = {lang: known[lang] for lang in languages(top)}
     found = asking(top, known)
     if said := problems(known, found, labels(top)):
         raise PageError("; ".join(said) + ".")

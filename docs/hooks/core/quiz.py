@@ -28,13 +28,12 @@ from . import tex
 from .errors import PageError
 from .strict import once
 
-LANGUAGES = ("en", "zh")
 Loader = once(yaml.SafeLoader)
 SLOT = re.compile(r"\{([A-Za-z]\w*)\}")
 
 
-def load(name, text):
-    """The questions of docs/quiz/<name>.yml, checked. Raises PageError naming the file and the question."""
+def load(name, text, languages):
+    """The questions of docs/quiz/<name>.yml, checked, each in these languages. Raises PageError naming the file and the question."""
     try:
         questions = yaml.load(text, Loader)
     except yaml.YAMLError as error:
@@ -49,7 +48,7 @@ def load(name, text):
         called = question.get("id") if isinstance(question, dict) else None
         try:
             _identified(question, seen)
-            _check(question)
+            _check(question, languages)
         except PageError as error:
             raise PageError(f"docs/quiz/{name}.yml, question {called or number}: {error}") from None
     return questions
@@ -72,42 +71,42 @@ def _keys(part, what, needed, optional=()):
             raise PageError(f"{what} has '{key}', which means nothing.")
 
 
-def _spoken(part, what):
-    for lang in LANGUAGES:
+def _spoken(part, what, languages):
+    for lang in languages:
         if not isinstance(part, dict) or not isinstance(part.get(lang), str) or not part[lang].strip():
             raise PageError(f"{what} has no text in {lang}.")
 
 
-def _check(question):
-    _spoken(question, "the question")
+def _check(question, languages):
+    _spoken(question, "the question", languages)
     if ("choices" in question) == ("number" in question):
         raise PageError("it needs either 'choices' or a 'number'.")
-    _keys(question, "it", ["id", "see", *LANGUAGES, "choices" if "choices" in question else "number"])
-    (_check_choices if "choices" in question else _check_number)(question)
+    _keys(question, "it", ["id", "see", *languages, "choices" if "choices" in question else "number"])
+    (_check_choices if "choices" in question else _check_number)(question, languages)
 
 
-def _check_choices(question):
+def _check_choices(question, languages):
     choices, seen = question["choices"], set()
     if not isinstance(choices, list) or not 3 <= len(choices) <= 5:
         raise PageError("it needs 3 to 5 choices.")
     for choice in choices:
         _identified(choice, seen)
         what = f"choice {choice['id']}"
-        _spoken(choice, what)
-        _spoken(choice.get("why"), f"the explanation (why) of {what}")
-        _keys(choice, what, ["id", *LANGUAGES, "why"], ["right"])
-        _keys(choice["why"], f"why of {what}", LANGUAGES)
+        _spoken(choice, what, languages)
+        _spoken(choice.get("why"), f"the explanation (why) of {what}", languages)
+        _keys(choice, what, ["id", *languages, "why"], ["right"])
+        _keys(choice["why"], f"why of {what}", languages)
         if choice.get("right", True) is not True:
             raise PageError(f"{what}: write 'right: true', or nothing.")
     right = [choice["id"] for choice in choices if "right" in choice]
     if len(right) != 1:
         raise PageError(f"one choice must be right, and {', '.join(right) + ' are' if right else 'none is'}.")
-    for lang in LANGUAGES:
+    for lang in languages:
         if len({choice[lang].strip() for choice in choices}) < len(choices):
             raise PageError(f"two choices are the same in {lang}.")
 
 
-def _check_number(question):
+def _check_number(question, languages):
     number, seen = question["number"], set()
     if not isinstance(number, dict):
         raise PageError("'number' needs unit, within, example, why and slips.")
@@ -116,15 +115,16 @@ def _check_number(question):
         raise PageError('number lacks \'unit\'; a plain number has unit: "".')
     if isinstance(number["within"], bool) or not isinstance(number["within"], (int, float)) or not 0 < number["within"] < 4:
         raise PageError("'within' is a number of per cent above 0 and below 4: MB taken for MiB must be told apart.")
-    _spoken(number["why"], "the explanation (why)")
+    _spoken(number["why"], "the explanation (why)", languages)
     for slip in number["slips"]:
         _identified(slip, seen)
-        _spoken(slip, f"slip {slip['id']}")
-        _keys(slip, f"slip {slip['id']}", ["id", *LANGUAGES])
-    slots = {lang: [set(SLOT.findall(text)) for text in (question[lang], number["why"][lang], *(slip[lang] for slip in number["slips"]))] for lang in LANGUAGES}
-    if slots["en"] != slots["zh"]:
-        raise PageError("the two languages show different numbers in braces.")
-    missing = set().union({"answer"}, *slots["en"]) - set(number["example"])
+        _spoken(slip, f"slip {slip['id']}", languages)
+        _keys(slip, f"slip {slip['id']}", ["id", *languages])
+    slots = {lang: [set(SLOT.findall(text)) for text in (question[lang], number["why"][lang], *(slip[lang] for slip in number["slips"]))] for lang in languages}
+    model, *others = slots.values()
+    if any(slots != model for slots in others):
+        raise PageError("its languages show different numbers in braces.")
+    missing = set().union({"answer"}, *model) - set(number["example"])
     if missing:
         raise PageError(f"its example lacks {', '.join(sorted(missing))}.")
 
@@ -134,7 +134,7 @@ def render(name, numbers):
     if name not in numbers.book.quizzes:
         raise PageError(f"there is no docs/quiz/{name}.yml.")
     made = []
-    for question in load(name, numbers.book.quizzes[name]):
+    for question in load(name, numbers.book.quizzes[name], tuple(numbers.book.words)):
         try:
             made.append(_question(question, f"docs/quiz/{name}.yml, question {question['id']}", numbers))
         except PageError as error:

@@ -78,6 +78,12 @@ class Words:
         return iter(self._words)
 
 
+def languages(top):
+    """{code: its name} of the languages that are built, the model first: `extra: languages` of mkdocs.yml, which MkDocs reads too.
+    One that is only begun does not stand there and hurts no other; `make language` lists what it lacks."""
+    return yaml.safe_load(re.search(r"^  languages: (\{.*\})$", (top / "mkdocs.yml").read_text("utf-8"), re.M)[1])
+
+
 def load(folder):
     """{language: Words} of <folder>/<language>.yml. Raises PageError naming the file for what is no text under a key."""
     return {path.stem: Words(_read(path)) for path in sorted(folder.glob("*.yml"))}
