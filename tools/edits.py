@@ -9,16 +9,14 @@ A row alone runs `make quick` and every other test file that reads the edited on
 that runs on all edits at once. `make test` runs `make quick` on all edits at once (tests/test_edits.py).
 Exit status 0 only when all is green.
 """
-import concurrent.futures
 import contextlib
 import pathlib
-import queue
 import re
 import sys
 import tempfile
 import typing
 
-from trials import Place
+from trials import Place, chosen, each
 from tree import TOP
 
 ROWS = "tests/test_mutations.py::test_every_row_still_stands_in_its_file"   # it reads every file that a mutation edits
@@ -95,6 +93,8 @@ EDITS = [
     # Words beside the prose
     E("wording-of-a-drawing", "docs/words/en.yml", r"(\n    sram: )on-chip SRAM", r"\1SRAM on the chip", "word-is-missing", "drawing-in-another-section"),
     E("wording-of-a-drawing-zh", "docs/words/zh.yml", r"(\n    hbm: )显存（HBM）", r"\1设备显存（HBM）", "word-is-missing", "drawing-in-another-section"),
+    E("words-of-a-grader", "docs/words/en.yml", r'(\n    unwritten: )"[^"\n]*"', r'\1"nothing is written yet"', "word-is-missing"),
+    E("words-of-an-exercise-zh", "docs/words/zh.yml", r"(\nexercise:\n(?:  .*\n)*?  solved: )[^\n]*", r"\1全部成立，解出来了。", "word-is-missing"),
     E("interface-word", "docs/words/en.yml", r'(\n  notest: )"[^"\n]*"', r'\1"The tests do not run this: "', "word-is-asked-for-and-not-there"),
     Edit("new-interface-word", (("docs/words/en.yml", re.compile(r"(\n  notest: )"), r'\n  noted: "Note: "\1'), ("docs/words/zh.yml", re.compile(r"(\n  notest: )"), r"\n  noted: 注意：\1"),
                                 ("docs/hooks/core/html.py", re.compile(r"\{words\.page\.notest\}"), "{words.page.noted}{words.page.notest}")),
@@ -154,36 +154,20 @@ def together(place, browser=True):
 
 def run(edits, processes=2, say=print):
     """{name: what is red}"""
-    with contextlib.ExitStack() as stack, concurrent.futures.ThreadPoolExecutor(processes) as pool:
-        places = queue.Queue()
-        for _ in range(processes):
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="edits-", ignore_cleanup_errors=True))
-            places.put(stack.enter_context(Place(pathlib.Path(folder))))
-
-        def one(edit):
-            place = places.get()
-            try:
-                return edit.name, alone(place, edit)
-            finally:
-                places.put(place)
-
-        found = {}
-        for done in concurrent.futures.as_completed([pool.submit(one, edit) for edit in edits]):
-            name, red = done.result()
-            found[name] = red
-            say("\n    ".join([f"{'RED' if red else 'green':6}{name}", *red]), flush=True)
-        return found
+    found = {}
+    for edit, red in each(edits, lambda place, edit: (edit, alone(place, edit)), processes):
+        found[edit.name] = red
+        say("\n    ".join([f"{'RED' if red else 'green':6}{edit.name}", *red]), flush=True)
+    return found
 
 
 def main(arguments):
     if arguments == ["--list"]:
         print("\n".join(f"{edit.name}: {', '.join(sorted({file for file, *_ in edit.edits}))}; beside it {', '.join(edit.beside)}" for edit in EDITS))
         return 0
-    unknown = set(arguments) - {edit.name for edit in EDITS}
-    if unknown:
-        print(f"There is no edit {', '.join(sorted(unknown))}; --list names them.", file=sys.stderr)
+    if (edits := chosen(EDITS, arguments, "edit")) is None:
         return 2
-    red = {name: lines for name, lines in run([edit for edit in EDITS if not arguments or edit.name in arguments]).items() if lines}
+    red = {name: lines for name, lines in run(edits).items() if lines}
     if not arguments and not red:
         with tempfile.TemporaryDirectory(prefix="edits-", ignore_cleanup_errors=True) as folder, Place(pathlib.Path(folder)) as place:
             red = {"all at once": together(place)}

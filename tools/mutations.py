@@ -9,17 +9,12 @@ says what `says` expects. First each check has to be green without a mutation. A
 is red too: mend the row. Exit status 0 only when all are caught; 1 names those that were not.
 The rows of QUICK need no build and no browser; `make test` runs them too (tests/test_mutations.py).
 """
-import concurrent.futures
-import contextlib
-import pathlib
-import queue
 import re
 import sys
-import tempfile
 import time
 import typing
 
-from trials import BUILD, SECONDS, Place, edit  # noqa: F401  edit: for the tests
+from trials import BUILD, SECONDS, Place, chosen, each, edit  # noqa: F401  Place, edit: for the tests
 
 
 class Mutation(typing.NamedTuple):
@@ -570,27 +565,16 @@ def groups(mutations):
 
 def run(mutations, processes=2, check_baseline=True, say=lambda line: None):
     """{name: what was wrong, empty for a catch}, and the lines about checks that are red on their own."""
-    with contextlib.ExitStack() as stack, concurrent.futures.ThreadPoolExecutor(processes) as pool:
-        places = queue.Queue()
-        for _ in range(processes):
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="mutations-", ignore_cleanup_errors=True))
-            places.put(stack.enter_context(Place(pathlib.Path(folder))))
+    def judged(place, job):
+        return (None, baseline(place, job), "") if isinstance(job, list) else (job, *verdict(place, job))
 
-        def one(job):
-            place = places.get()
-            try:
-                return (None, baseline(place, job), "") if isinstance(job, list) else (job, *verdict(place, job))
-            finally:
-                places.put(place)
-
-        found, red = {}, []
-        for done in concurrent.futures.as_completed([pool.submit(one, job) for job in [*(groups(mutations) if check_baseline else []), *mutations]]):
-            job, wrong, said = done.result()
-            if job is None:
-                red += wrong
-                continue
-            found[job.name] = wrong
-            say(f"NOT caught  {job.name}: {wrong}" if wrong else f"caught      {job.name}: {job.check}: {said}")
+    found, red = {}, []
+    for job, wrong, said in each([*(groups(mutations) if check_baseline else []), *mutations], judged, processes):
+        if job is None:
+            red += wrong
+            continue
+        found[job.name] = wrong
+        say(f"NOT caught  {job.name}: {wrong}" if wrong else f"caught      {job.name}: {job.check}: {said}")
     return found, red
 
 
@@ -598,12 +582,10 @@ def main(arguments):
     if arguments == ["--list"]:
         print("\n".join(f"{mutation.name}: {mutation.check}" for mutation in MUTATIONS))
         return 0
-    unknown = set(arguments) - {mutation.name for mutation in MUTATIONS}
-    if unknown:
-        print(f"There is no mutation {', '.join(sorted(unknown))}; --list names them.", file=sys.stderr)
+    if (mutations := chosen(MUTATIONS, arguments, "mutation")) is None:
         return 2
-    chosen, begun = [mutation for mutation in MUTATIONS if not arguments or mutation.name in arguments], time.monotonic()
-    found, red = run(chosen, say=lambda line: print(line, flush=True))
+    begun = time.monotonic()
+    found, red = run(mutations, say=lambda line: print(line, flush=True))
     left = [name for name, wrong in found.items() if wrong]
     print("\n".join([*red, f"{len(found) - len(left)} of {len(found)} mutations caught in {time.monotonic() - begun:.0f} s"]))
     if left:

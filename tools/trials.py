@@ -1,9 +1,14 @@
 """A copy of the tree in which one edit at a time is made, judged and undone: what mutations.py and edits.py share."""
+import concurrent.futures
 import contextlib
 import os
+import pathlib
+import queue
 import re
 import shutil
 import subprocess
+import sys
+import tempfile
 
 from tree import TOP
 from warm import Warm
@@ -78,3 +83,30 @@ class Place:
             module, arguments = "pytest", ["-p", "no:cacheprovider", "--tb=short", "-rfEs", *check]
         env = {**os.environ, "CI": "true", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1", "NO_MKDOCS_2_WARNING": "1", "SITE_URL": "", "COLUMNS": "200"}
         return self.warm.run(module, arguments, self.top, {name: value for name, value in env.items() if not name.startswith("PYTEST_")}, seconds)
+
+
+def each(jobs, judge, processes=2):
+    """judge(place, job) of every job, as they come: each job on a copy of the tree, so many at a time."""
+    with contextlib.ExitStack() as stack, concurrent.futures.ThreadPoolExecutor(processes) as pool:
+        places = queue.Queue()
+        for _ in range(processes):
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="trials-", ignore_cleanup_errors=True))
+            places.put(stack.enter_context(Place(pathlib.Path(folder))))
+
+        def one(job):
+            place = places.get()
+            try:
+                return judge(place, job)
+            finally:
+                places.put(place)
+
+        for done in concurrent.futures.as_completed([pool.submit(one, job) for job in jobs]):
+            yield done.result()
+
+
+def chosen(rows, names, kind):
+    """The rows of these names, all without names; None, and a line on stderr, where there is no such row."""
+    if unknown := set(names) - {row.name for row in rows}:
+        print(f"There is no {kind} {', '.join(sorted(unknown))}; --list names them.", file=sys.stderr)
+        return None
+    return [row for row in rows if not names or row.name in names]
