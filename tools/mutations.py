@@ -96,7 +96,7 @@ MUTATIONS = [
     M("a-claim-in-one-language", "docs/zh/backward.md", re.compile(r'<span data-claim="backward-more-flops-less-time">(.*?)</span>'), r"\1", "tests/test_claims.py::test_both_languages_claim_the_same_on_the_same_pages_and_each_claim_has_its_test", "backward"),
     both("a-claim-is-not-said", "measured.md", 'data-claim="two-clocks-agree"', 'data-was="two-clocks-agree"', "tests/test_claims.py::test_two_clocks_agree", "says nowhere"),
     both("a-claim-without-a-test", "measured.md", 'data-claim="three-answers"', 'data-claim="four-answers"', "tests/test_claims.py::test_both_languages_claim_the_same_on_the_same_pages_and_each_claim_has_its_test", "four-answers"),
-    M("a-claim-without-an-id", "tests/test_claims.py", "@claim\ndef test_bytes_are_not_time", "def test_bytes_are_not_time", "tests/test_claims.py::test_both_languages_claim_the_same_on_the_same_pages_and_each_claim_has_its_test", "a claim with an id"),
+    M("a-claim-without-an-id", "tests/test_claims.py", "@claim\ndef test_bytes_are_not_time", "def test_bytes_are_not_time", "tests/test_claims.py::test_both_languages_claim_the_same_on_the_same_pages_and_each_claim_has_its_test", "of a claim with an id"),
     M("a-claim-is-not-borne-out", f"{RESULTS}/flash_backward.json", re.compile(r'"speedup": \d'), '"speedup": 0', "tests/test_claims.py::test_backward_more_flops_less_time"),
 
     both("headline-turned-round", "index.md", re.compile(r"naive_mib(.*?)flash_mib"), r"flash_mib\1naive_mib", "tests/test_claims.py::test_headline", "from naive to flash"),
