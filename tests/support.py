@@ -7,6 +7,7 @@ import pathlib
 import re
 import shutil
 import tempfile
+import types
 
 import bundle
 import pytest
@@ -46,6 +47,26 @@ def violations(page, part):
         found += page.evaluate("async (part) => (await axe.run(part, { resultTypes: ['violations'] })).violations.flatMap(v => v.nodes.map(n => `${v.id}: ${n.html.slice(0, 160)}: ${n.failureSummary}`))", part)
     page.evaluate("document.body.dataset.mdColorScheme = 'default'")
     return found
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """For a file of tests that imports it: torch's own threads would take the other worker's core."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def mutant(name, old, new):
+    """The module examples/<name>.py with one piece of its text replaced."""
+    source = (TOP / f"examples/{name}.py").read_text("utf-8")
+    assert source.count(old) == 1, f"{old!r} stands {source.count(old)} times in {name}.py: adapt the mutation"
+    module = types.ModuleType("mutant")
+    exec(compile(source.replace(old, new), f"mutant of {name}.py", "exec"), module.__dict__)
+    return module
 
 
 @functools.cache

@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 
-from support import bundled
+from support import bundled, one_thread  # noqa: F401
 
 lab = bundled("attention_error")
 
@@ -18,14 +18,6 @@ def test_alone_and_without_torch_it_says_what_it_needs(tmp_path):
     shutil.copy(lab.__file__, tmp_path)
     done = subprocess.run([sys.executable, "-I", "-S", "attention_error.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60, env={**os.environ})
     assert done.returncode == 2 and done.stdout == "" and done.stderr.startswith("PyTorch is missing") and done.stderr.count("\n") == 1
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 # The check.

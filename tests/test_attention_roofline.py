@@ -13,17 +13,9 @@ import types
 import pytest
 import torch
 
-from support import bundled  # noqa: E402
+from support import bundled, one_thread  # noqa: F401, E402
 
 lab = bundled("attention_roofline")
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 # The model.

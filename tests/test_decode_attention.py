@@ -11,12 +11,12 @@ import sys
 import pytest
 import torch
 
-from support import bundled  # noqa: E402
+from support import bundled, one_thread  # noqa: E402, F401
 
 lab = bundled("decode_attention")
 import flash_vs_naive_memory as memory  # noqa: E402
 import split_kv  # noqa: E402
-from test_attention_roofline import fake_gpu, one_thread  # noqa: E402, F401
+from test_attention_roofline import fake_gpu  # noqa: E402, F401
 
 
 # The model.

@@ -11,7 +11,7 @@ import types
 import pytest
 import torch
 
-from support import bundled
+from support import bundled, one_thread  # noqa: F401
 
 lab = bundled("flash_backward")
 EXAMPLES = pathlib.Path(__file__).resolve().parents[1] / "examples"
@@ -89,14 +89,6 @@ def test_spread():
 from torch.multiprocessing.reductions import StorageWeakRef  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 # The algorithm.

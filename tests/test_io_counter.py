@@ -10,6 +10,7 @@ from decimal import Decimal, localcontext
 from pathlib import Path
 
 import pytest
+from support import mutant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -175,13 +176,6 @@ def test_algorithm_0_needs_a_whole_row_of_scores():
 # The check accepts what is right and rejects what is wrong.
 
 
-def mutate(old, new):
-    assert SOURCE.count(old) == 1, f"{old!r} stands {SOURCE.count(old)} times in io_counter.py: adapt the mutation"
-    module = type(sys)("mutant")
-    exec(compile(SOURCE.replace(old, new), "mutant of io_counter.py", "exec"), module.__dict__)
-    return module
-
-
 MUTATIONS = {
     "no running maximum": ("m_new = max(m[0], *s)", "m_new = 0.0"),
     "maximum of the tile only": ("m_new = max(m[0], *s)", "m_new = max(s)"),
@@ -210,9 +204,9 @@ def test_check_accepts_the_file():
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_check_rejects(name):
     old, new = MUTATIONS[name]
-    mutant = mutate(old, new.replace("lab_size", "size"))
+    wrong = mutant("io_counter", old, new.replace("lab_size", "size"))
     with pytest.raises(AssertionError):
-        lab.check(mutant.flash_attention)
+        lab.check(wrong.flash_attention)
 
 
 def test_what_is_larger_than_the_memory_and_not_counted_is_rejected():

@@ -13,13 +13,12 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import tells
+from support import mutant, tells
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 import online_softmax as lesson  # noqa: E402
 
-SOURCE = (EXAMPLES / "online_softmax.py").read_text(encoding="utf-8")
 OUTPUT = (EXAMPLES / "outputs" / "online_softmax.txt").read_text(encoding="utf-8")
 
 
@@ -140,10 +139,10 @@ def test_another_block_may_change_the_last_bits():
 
 
 def test_without_the_rescale_the_lessons_example_looks_right_and_the_reversed_one_does_not():
-    mutant = mutate("exp(m - m_new)", "1.0")
+    wrong = mutant("online_softmax", "exp(m - m_new)", "1.0")
     expected = lesson.full_attention(lesson.q, lesson.K, lesson.V)
-    assert close(mutant.online_attention(lesson.q, lesson.K, lesson.V), expected)
-    assert not close(mutant.online_attention(lesson.q, lesson.K[::-1], lesson.V[::-1]), expected, 1e-3)
+    assert close(wrong.online_attention(lesson.q, lesson.K, lesson.V), expected)
+    assert not close(wrong.online_attention(lesson.q, lesson.K[::-1], lesson.V[::-1]), expected, 1e-3)
 
 
 # Edge cases: (scores, V, expected).
@@ -231,14 +230,6 @@ def test_wrong_block_is_named(block):
 # check() accepts what is right and rejects what is wrong.
 
 
-def mutate(old, new):
-    """The example's module with one piece of its text replaced."""
-    assert SOURCE.count(old) == 1, f"{old!r} stands {SOURCE.count(old)} times in online_softmax.py: adapt the mutation"
-    module = type(sys)("mutant")
-    exec(compile(SOURCE.replace(old, new), "mutant of online_softmax.py", "exec"), module.__dict__)
-    return module
-
-
 MUTATIONS = {
     "no running maximum": ("m_new = max(m, *s)", "m_new = 0.0"),
     "maximum of the tile only": ("m_new = max(m, *s)", "m_new = max(s)"),
@@ -282,9 +273,9 @@ def test_check_accepts_both():
 
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_check_rejects(name):
-    mutant = mutate(*MUTATIONS[name])
+    wrong = mutant("online_softmax", *MUTATIONS[name])
     with pytest.raises(AssertionError):
-        lesson.check(mutant.online_attention)
+        lesson.check(wrong.online_attention)
 
 
 # What the page shows.

@@ -17,21 +17,13 @@ import pytest
 import torch
 
 import flash_vs_naive_memory as memory  # noqa: E402
-from support import bundled  # noqa: E402
+from support import bundled, one_thread  # noqa: F401, E402
 import run as runner  # noqa: E402
 import split_kv  # noqa: E402
 
 lab = bundled("ring_attention")
 
 MODES = pytest.mark.parametrize("causal, sharding", lab.MODES)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 # Who owns what, and what a query sees: against the mask, position by position.

@@ -11,7 +11,7 @@ import sys
 import pytest
 import torch
 
-from support import bundled
+from support import bundled, one_thread  # noqa: F401
 
 lab = bundled("sdpa_dispatch")
 EXAMPLES = pathlib.Path(__file__).resolve().parents[1] / "examples"
@@ -93,14 +93,6 @@ def test_bytes_per_score_finds_the_part_that_quadruples():
     assert lab.bytes_per_score(lab.PLAIN, 7_340_032, 2 * 7_340_032) == 0
     assert lab.bytes_per_score({**lab.PLAIN, "S_q": 256}, 3 * 256 * 1024, 4 * 3 * 256 * 1024) == pytest.approx(3 / 28)      # a mask shared by all heads
     assert lab.bytes_per_score({**lab.PLAIN, "S_q": 1, "S_kv": 4096}, 10, 10) is None
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def small(case):

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from support import tells
+from support import mutant, one_thread, tells  # noqa: F401
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-SOURCE = (EXAMPLES / "tiled_attention.py").read_text(encoding="utf-8")
 OUTPUT = (EXAMPLES / "outputs" / "tiled_attention.txt").read_text(encoding="utf-8")
 
 
@@ -34,14 +33,6 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
 import tiled_attention as lesson  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def oracle(q, k, v, causal):
@@ -271,14 +262,6 @@ def test_wrong_input_is_named(message):
 # check() accepts what is right and rejects what is wrong.
 
 
-def mutate(old, new):
-    """The example's module with one piece of its text replaced."""
-    assert SOURCE.count(old) == 1, f"{old!r} stands {SOURCE.count(old)} times in tiled_attention.py: adapt the mutation"
-    module = type(sys)("mutant")
-    exec(compile(SOURCE.replace(old, new), "mutant of tiled_attention.py", "exec"), module.__dict__)
-    return module
-
-
 MUTATIONS = {
     "no running maximum": ("torch.maximum(m, s.amax(-1, keepdim=True))", "torch.zeros_like(m)"),
     "maximum of the tile only": ("torch.maximum(m, s.amax(-1, keepdim=True))", "s.amax(-1, keepdim=True)"),
@@ -328,9 +311,9 @@ def test_check_accepts_the_file_and_other_tiles():
 
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_check_rejects(name):
-    mutant = mutate(*MUTATIONS[name])
+    wrong = mutant("tiled_attention", *MUTATIONS[name])
     with pytest.raises(AssertionError):
-        lesson.check(mutant.tiled_attention)
+        lesson.check(wrong.tiled_attention)
 
 
 def test_output_is_what_the_file_prints_alone(tmp_path):
