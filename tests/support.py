@@ -12,7 +12,7 @@ import types
 import bundle
 import pytest
 from core import results, words
-from tree import LANGUAGES, PAGES, SITE_URL, TOP, Tree, build, copied  # noqa: F401  the tests' names for the tree
+from tree import LANGUAGES, PAGES, SITE_URL, TOP, Tree, build, copied, warmed  # noqa: F401  the tests' names for the tree
 
 SLOW = {"chromium", "chromium_with_gpu", "tree", "rehearsal"}   # what `make quick` leaves out: a browser, a copy of the tree to build, a clone to rehearse in
 WORDS = words.load(TOP / "docs" / "words")   # {language: its words}: a test quotes none

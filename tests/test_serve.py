@@ -80,7 +80,7 @@ def first(top, pattern):
 
 
 EDITS = {   # edits that do not heal each other stand together: one clean build for each group
-    "pages": {
+    "pages and data": {
         "sentence": lambda top: append(top / "docs/en/lesson.md", "\nOne more sentence, with $x_1$ and softmax.\n"),
         "heading": lambda top: change(top / "docs/zh/roofline.md", r"^## .*\{", "## 换个说法 {"),
         "claim": lambda top: change(top / "docs/en/decode.md", r"^([A-Z][^|`{<\n]{80,})$", r"In other words: \1"),
@@ -88,19 +88,17 @@ EDITS = {   # edits that do not heal each other stand together: one clean build 
         "front matter": lambda top: change(top / "docs/zh/vllm.md", r"^description: ", "description: 新的"),
         "glossary": lambda top: change(top / "docs/zh/glossary.md", r"^(## .*\n\n)", r"\1换句话说，"),
         "navigation": lambda top: change(top / "mkdocs.en.yml", r"^  - ([^:\n]+): lesson.md", "  - Another name: lesson.md"),
-    },
-    "data": {
         "quiz": lambda top: change(top / "docs/quiz/lesson.yml", r"^  en: (.)", r"  en: Well, \1"),
         "exercise": lambda top: append(first(top, "examples/exercises/*/solution.py"), "\n# A word more.\n"),
         "lab comment": lambda top: append(top / "examples/decode_attention.py", "\n# A word more.\n"),
         "drawing": lambda top: change(first(top, "docs/theme/drawings/*.svg"), r"(<text\b[^>]*>)\{\{", r"\1· {{"),
         "result": lambda top: change(top / "examples/results/nvidia-h200/decode_attention.json", r'"torch": "', '"torch": "9.9.'),
-        "words": lambda top: [change(path, r'^( +title: "?)', r"\1Once more, ") for path in top.glob("docs/words/*.yml")],
     },
-    "code": {
+    "code and words": {
+        "hook": lambda top: change(top / "docs/hooks/core/html.py", '" download>', '" download data-edited>'),
         "style": lambda top: append(top / "docs/theme/css/site.css", "\n.edited { color: red; }\n"),
         "template": lambda top: append(top / "docs/theme/partials/alternate.html", "<!-- edited -->\n"),
-        "hook": lambda top: change(top / "docs/hooks/core/html.py", '" download>', '" download data-edited>'),
+        "words": lambda top: [change(path, r'^( +title: "?)', r"\1Once more, ") for path in top.glob("docs/words/*.yml")],
     },
 }
 

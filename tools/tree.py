@@ -38,10 +38,15 @@ def copied(top):
     for path in [*TOP.glob("mkdocs*.yml"), TOP / "package.json", TOP / "LICENSE"]:
         shutil.copy(path, top)
     (top / "node_modules").symlink_to(TOP / "node_modules")
-    for kept in ("notebooks", "pages", "templates"):       # what builds have made, by the hash of all that it is made of: five seconds
+    warmed(top)
+    return Tree(top)
+
+
+def warmed(top):
+    """Hand the tree at `top` what builds here have kept, by the hash of all that it is made of: ten seconds of its first build."""
+    for kept in ("notebooks", "pages", "templates"):
         if (TOP / ".cache" / kept).is_dir():
             shutil.copytree(TOP / ".cache" / kept, top / ".cache" / kept, ignore=lambda folder, names: [name for name in names if not (pathlib.Path(folder) / name).exists()])
-    return Tree(top)
 
 
 class Tree:
