@@ -1,0 +1,240 @@
+"""The kernel, rung by rung: what each step of examples/kernels/ is worth, beside PyTorch's flash, cuDNN and a matmul.
+
+One function, attention(q, k, v, causal) -> (o, lse), from three kernels that meet in device memory to one that stays on its
+multiprocessor for the whole launch. All programs of a shape, and a bf16 matmul of 8192 x 8192 matrices as the ceiling, take
+turns in random order, each as a CUDA graph (a launch from Python takes longer than a short kernel), because the card's power
+limit moves every time by several per cent within a run: ratios are of medians of the same turns.
+
+    python examples/kernel_ladder.py       a Hopper GPU (compute capability 9.0), Triton 3.6.0, the folder kernels/ beside it
+
+Parts: "grid" and "shapes" (GQA, d = 64), FLOPs of the function, half of them under a mask; "decode", one query over the shape
+of Qwen2.5-7B, inputs that take turns until they are four times the L2 cache; "code", what the compiler made of each rung.
+Left out: the backward pass, dropout, packed sequences of different length. GB is 10^9 bytes.
+"""
+
+import argparse
+import contextlib
+import importlib
+import random
+import sys
+
+from kit.card import gpu_problem, l2_bytes, stop
+from kit.clock import median_and_spread, quantile
+from kit.kernels import named, which_kernel
+from kit.table import report, yes_no
+
+SEED = 2026
+TURNS = 11
+RUNGS = ("unfused", "fused", "diagonal", "descriptors", "partitions", "pipelined", "persistent")
+BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION"}
+LENGTHS = (1024, 2048, 4096, 8192, 16384)
+SHAPE = {"B": 1, "heads": 28, "kv_heads": 28, "d": 128, "dtype": "bf16"}
+DECODE = ((1, 4096), (1, 65536), (4, 16384), (16, 16384), (64, 4096), (64, 16384))
+
+
+def rung(name):
+    """The module of a rung, from the folder beside this file."""
+    return importlib.import_module(f"kernels.{name}")
+
+
+def sides(causal, rungs):
+    """{name: function of q, k, v} of all programs; a rung's lse is left aside."""
+    import torch.nn.functional as F
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    def sdpa(backend):
+        def call(q, k, v):
+            with sdpa_kernel([getattr(SDPBackend, backend)]):
+                return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
+        return call
+
+    def ours(name):
+        return lambda q, k, v: rung(name).attention(q, k, v, causal)[0]
+
+    return {**{name: sdpa(backend) for name, backend in BACKENDS.items()}, **{name: ours(name) for name in rungs}}
+
+
+def drawn(B, heads, kv_heads, S_q, S, d):
+    """q, k, v of normal random bf16 numbers."""
+    import torch
+
+    return tuple(torch.randn(B, h, n, d, device="cuda", dtype=torch.bfloat16) for h, n in ((heads, S_q), (kv_heads, S), (kv_heads, S)))
+
+
+def graph(call, sets, fill_ms=1.0):
+    """(a CUDA graph of calls on the sets in turn that lasts about fill_ms or more, how many calls it holds)."""
+    import torch
+
+    call(*sets[0])
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    call(*sets[0])
+    end.record()
+    torch.cuda.synchronize()
+    rounds = max(1, min(20, round(fill_ms / start.elapsed_time(end) / len(sets))))
+    made = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(made):
+        for _ in range(rounds):
+            for one in sets:
+                call(*one)
+    return made, rounds * len(sets)
+
+
+def interleaved(calls, turns=TURNS):
+    """{name: milliseconds a call, a list} of {name: (graph, calls in it)}: in every turn all of them, in random order, each warm."""
+    import torch
+
+    found, order = {name: [] for name in calls}, random.Random(SEED)
+    for _ in range(turns):
+        for name in order.sample(list(calls), len(calls)):
+            made, count = calls[name]
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            made.replay()
+            start.record()
+            made.replay()
+            end.record()
+            torch.cuda.synchronize()
+            found[name].append(start.elapsed_time(end) / count)
+    return found
+
+
+def prefill_rows(part, shape, S, causal):
+    """A row a program on one shape."""
+    import torch
+
+    B, heads, kv_heads, d = (shape[name] for name in ("B", "heads", "kv_heads", "d"))
+    torch.manual_seed(SEED)
+    size = B * (heads + 2 * kv_heads) * S * d * 2
+    sets = [drawn(B, heads, kv_heads, S, S, d) for _ in range(max(1, min(8, -(-4 * l2_bytes() // size))))]
+    a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    programs = sides(causal, [name for name in RUNGS if name != "unfused" or S <= 4096])
+    calls = {"matmul": graph(torch.matmul, [(a, b)]), **{name: graph(call, sets) for name, call in programs.items()}}
+    times = {name: median_and_spread(samples) for name, samples in interleaved(calls).items()}
+    flops = (2 if causal else 4) * B * heads * S * S * d
+    matmul = 2 * 8192**3 / times.pop("matmul")["ms"] / 1e9
+    for name, clock in times.items():
+        tflops = flops / clock["ms"] / 1e9
+        yield {
+            "part": part, "impl": name, **shape, "S": S, "causal": causal, **clock, "tflops": tflops, "matmul_tflops": matmul,
+            "of_matmul_pct": 100 * tflops / matmul, "over_cudnn": times["cudnn"]["ms"] / clock["ms"], "over_flash": times["flash"]["ms"] / clock["ms"],
+            "sets": len(sets), **named(which_kernel(lambda: programs[name](*sets[0]))), "status": "ok",
+        }
+
+
+def decode_rows(B, S):
+    """A row a program for B sequences of S keys."""
+    import torch
+
+    torch.manual_seed(SEED)
+    size = 2 * B * 4 * S * 128 * 2
+    sets = [drawn(B, 28, 4, 1, S, 128) for _ in range(max(1, -(-4 * l2_bytes() // size)))]
+    programs = sides(False, ("decode",))
+    times = {name: median_and_spread(samples) for name, samples in interleaved({name: graph(call, sets, 0.3) for name, call in programs.items()}).items()}
+    for name, clock in times.items():
+        yield {
+            "part": "decode", "impl": name, **SHAPE, "kv_heads": 4, "B": B, "S": S, "causal": False, **clock, "us": 1e3 * clock["ms"], "kv_mib": size / 2**20,
+            "gbps": size / clock["ms"] / 1e6, "over_cudnn": times["cudnn"]["ms"] / clock["ms"], "over_flash": times["flash"]["ms"] / clock["ms"],
+            "sets": len(sets), **named(which_kernel(lambda: programs[name](*sets[0]))), "status": "ok",
+        }
+
+
+def code_rows():
+    """A row a kernel and compute capability, compiled and not run: under a causal mask, d = 128."""
+    import torch
+
+    q = torch.zeros(1, 4, 1024, 128, device="cuda", dtype=torch.bfloat16)
+    for name in RUNGS:
+        for capability in (80, 90, 100) if name in ("unfused", "fused", "diagonal") else (90,):
+            for kernel in rung("machine").compiled(lambda: rung(name).attention(q, q, q, True), capability):
+                yield {"part": "code", "impl": name, "capability": capability, **kernel, "kernel": kernel["name"], "status": "ok"}
+
+
+def check(attention=None, device="cuda"):
+    """Raises AssertionError unless every rung, or the attention given, computes o and lse as fp64 does, within twice the textbook's error."""
+    import torch
+
+    truth = rung("truth")
+    if why := rung("arguments").cannot_run():
+        error = RuntimeError(why)
+        error.cannot_run_here = True
+        raise error
+    cases = [truth.case(S_q, S_kv, 128, torch.bfloat16, causal, 4, 2) for S_q, S_kv in ((200, 333), (333, 200)) for causal in (False, True)]
+    for one in [attention] if attention else [rung(name).attention for name in RUNGS]:
+        truth.check(one, cases, device)
+    if not attention:
+        truth.check(rung("decode").attention, [truth.case(1, 1000, 128, torch.bfloat16, False, 28, 4, 2)], device)
+
+
+def measure():
+    """Yields one flat dict a row."""
+    for causal in (False, True):
+        for S in LENGTHS:
+            yield from prefill_rows("grid", SHAPE, S, causal)
+    for shape in ({**SHAPE, "kv_heads": 4}, {**SHAPE, "d": 64}):
+        for causal in (False, True):
+            yield from prefill_rows("shapes", shape, 8192, causal)
+    for B, S in DECODE:
+        yield from decode_rows(B, S)
+    yield from code_rows()
+
+
+def values(rows):
+    """The last rung beside cuDNN and flash over the grid, as a flat dict."""
+    last = [row for row in rows if row["part"] == "grid" and row["impl"] == "persistent"]
+    found = {}
+    for mask, causal in (("full", False), ("causal", True)):
+        ratios = [row["over_cudnn"] for row in last if row["causal"] == causal and row["S"] >= 4096]
+        found[f"{mask}_over_cudnn_least"], found[f"{mask}_over_cudnn_most"] = min(ratios, default=None), max(ratios, default=None)
+    rates = sorted({row["matmul_tflops"] for row in rows if row["part"] == "grid"})
+    return {**found, "matmul_tflops": quantile(rates, 0.5) if rates else None, "turns": TURNS}
+
+
+def header(part):
+    """The lines above the first row of a part."""
+    columns = "     S  causal  KV heads    d  impl           ms       p10       p90  TFLOP/s  of matmul  / cuDNN  / flash"
+    return {"grid": "B = 1, 28 heads, bf16; medians of turns in random order\n" + columns, "shapes": "\n" + columns,
+            "decode": "\nOne query, 28 heads, 4 KV heads, d = 128\n  B       S  impl           us     GB/s  / cuDNN  / flash",
+            "code": "\nWhat the compiler made of it, d = 128, causal\n sm  impl         kernel    registers  shared  warps  mma.sync  wgmma  tcgen05  TMA  setmaxnreg"}[part]
+
+
+def line(row):
+    """A row as text."""
+    if row["part"] == "code":
+        return (f"{row['capability']:3}  {row['impl']:11}  {row['kernel']:8} {row['registers']:10} {row['shared_bytes']:7} {row['warps']:6} {row['mma_sync']:9} "
+                f"{row['wgmma']:6} {row['tcgen05']:8} {row['tma_loads']:4}  {row['setmaxnreg'] or '-'}")
+    if row["part"] == "decode":
+        return f"{row['B']:3} {row['S']:7}  {row['impl']:7} {row['us']:9.1f} {row['gbps']:8.0f} {row['over_cudnn']:8.2f} {row['over_flash']:8.2f}"
+    return (f"{row['S']:6}  {yes_no(row['causal']):>6}  {row['kv_heads']:8}  {row['d']:3}  {row['impl']:11} {row['ms']:8.4f} {row['p10_ms']:9.4f} {row['p90_ms']:9.4f} "
+            f"{row['tflops']:8.1f} {row['of_matmul_pct']:8.1f} % {row['over_cudnn']:8.2f} {row['over_flash']:8.2f}")
+
+
+def footer(found):
+    """What values() found, as a line."""
+    if not found["full_over_cudnn_least"]:
+        return ""
+    return (f"\nThe last rung over cuDNN from S = 4096 on: {found['full_over_cudnn_least']:.2f} to {found['full_over_cudnn_most']:.2f} without a mask, "
+            f"{found['causal_over_cudnn_least']:.2f} to {found['causal_over_cudnn_most']:.2f} with one; matmul {found['matmul_tflops']:.0f} TFLOP/s")
+
+
+def main(argv=None):
+    """Command line. Exit status 2 and one line on stderr where it cannot run."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", type=int, default=0, metavar="N", help="the GPU, as PyTorch counts them (0)")
+    options = parser.parse_args(argv)
+    if problem := gpu_problem(options.device):
+        return stop(problem)
+    import torch
+
+    torch.cuda.set_device(options.device)
+    with contextlib.suppress(ImportError):
+        if problem := rung("arguments").cannot_run():
+            return stop(problem)
+        check()
+        print("check: every rung agrees with fp64 attention\n", flush=True)
+        print(footer(values(report(measure(), header, line))), flush=True)
+        return 0
+    return stop("Triton is missing, or the folder kernels/ is not beside this file: take the archive of all examples.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
