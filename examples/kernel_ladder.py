@@ -98,6 +98,11 @@ def interleaved(calls, turns=TURNS):
     return found
 
 
+def launched(name, call):
+    """Columns of a row: the kernels of one call, as the profiler saw those of PyTorch, and as Triton launches those of a rung."""
+    return named(which_kernel(call) if name in BACKENDS else [kernel["name"] for kernel in rung("machine").compiled(call, 90)])
+
+
 def prefill_rows(part, shape, S, causal):
     """A row a program on one shape."""
     import torch
@@ -117,7 +122,7 @@ def prefill_rows(part, shape, S, causal):
         yield {
             "part": part, "impl": name, **shape, "S": S, "causal": causal, **clock, "tflops": tflops, "matmul_tflops": matmul,
             "of_matmul_pct": 100 * tflops / matmul, "over_cudnn": times["cudnn"]["ms"] / clock["ms"], "over_flash": times["flash"]["ms"] / clock["ms"],
-            "sets": len(sets), **named(which_kernel(lambda: programs[name](*sets[0]))), "status": "ok",
+            "sets": len(sets), **launched(name, lambda: programs[name](*sets[0])), "status": "ok",
         }
 
 
@@ -134,7 +139,7 @@ def decode_rows(B, S):
         yield {
             "part": "decode", "impl": name, **SHAPE, "kv_heads": 4, "B": B, "S": S, "causal": False, **clock, "us": 1e3 * clock["ms"], "kv_mib": size / 2**20,
             "gbps": size / clock["ms"] / 1e6, "over_cudnn": times["cudnn"]["ms"] / clock["ms"], "over_flash": times["flash"]["ms"] / clock["ms"],
-            "sets": len(sets), **named(which_kernel(lambda: programs[name](*sets[0]))), "status": "ok",
+            "sets": len(sets), **launched(name, lambda: programs[name](*sets[0])), "status": "ok",
         }
 
 
