@@ -18,10 +18,13 @@ import importlib
 import random
 import sys
 
-from kit.card import gpu_problem, l2_bytes, stop
-from kit.clock import median_and_spread, quantile
-from kit.kernels import named, which_kernel
-from kit.table import report, yes_no
+try:
+    from kit.card import gpu_problem, l2_bytes, stop
+    from kit.clock import median_and_spread, quantile
+    from kit.kernels import named, which_kernel
+    from kit.table import report, yes_no
+except ModuleNotFoundError:
+    sys.exit(print("This is the source, which needs the folder kit beside it. The single file is examples/kernel_ladder.py of the lesson's site.", file=sys.stderr) or 2)
 
 SEED = 2026
 TURNS = 11
