@@ -45,7 +45,7 @@ def solutions(kind):
     for name in NAMES:
         wanted = list(inspect.signature(getattr(served(name), name)).parameters)
         module = load(FOLDER / name / f"{kind}.py")
-        for key, function in vars(module).items():
+        for key, function in [*vars(module).items(), *getattr(module, kind.upper(), {}).items()]:
             if inspect.isfunction(function) and function.__module__ == module.__name__ and list(inspect.signature(function).parameters) == wanted:
                 yield name, key, function
 

@@ -20,34 +20,6 @@ def gradients(q, K, V, o, lse, do, delta=None, weight=lambda s, lse: exp(s - lse
     return dq, dK, dV
 
 
-def no_delta(q, K, V, o, lse, do):
-    return gradients(q, K, V, o, lse, do, delta=0.0)
-
-
-def delta_with_its_sign_turned(q, K, V, o, lse, do):
-    return gradients(q, K, V, o, lse, do, ds=lambda p, dp, delta: p * (dp + delta))
-
-
-def delta_minus_dp(q, K, V, o, lse, do):
-    return gradients(q, K, V, o, lse, do, ds=lambda p, dp, delta: p * (delta - dp))
-
-
-def delta_from_do_alone(q, K, V, o, lse, do):
-    return gradients(q, K, V, o, lse, do, delta=sum(do))
-
-
-def delta_from_o_alone(q, K, V, o, lse, do):
-    return gradients(q, K, V, o, lse, do, delta=sum(o))
-
-
-def delta_is_the_square_of_do(q, K, V, o, lse, do):
-    return gradients(q, K, V, o, lse, do, delta=dot(do, do))
-
-
-def delta_is_a_mean(q, K, V, o, lse, do):
-    return gradients(q, K, V, o, lse, do, delta=dot(do, o) / len(do))
-
-
 def delta_by_a_second_pass(q, K, V, o, lse, do):
     scale = 1 / sqrt(len(q))
     return gradients(q, K, V, o, lse, do, delta=sum(exp(dot(q, k) * scale - lse) * dot(do, v) for k, v in zip(K, V)))
@@ -60,62 +32,6 @@ def forward_again(q, K, V, o, lse, do):
     l = sum(p)
     o = [sum(w * v[c] for w, v in zip(p, V)) / l for c in range(len(do))]
     return gradients(q, K, V, o, lse, do)
-
-
-def derivative_of_the_diagonal_only(q, K, V, o, lse, do):
-    return gradients(q, K, V, o, lse, do, ds=lambda p, dp, delta: p * (1 - p) * dp)
-
-
-def p_twice(q, K, V, o, lse, do):
-    return gradients(q, K, V, o, lse, do, ds=lambda p, dp, delta: p * p * (dp - delta))
-
-
-def p_forgotten(q, K, V, o, lse, do):
-    return gradients(q, K, V, o, lse, do, ds=lambda p, dp, delta: dp - delta)
-
-
-def delta_outside_the_product(q, K, V, o, lse, do):
-    return gradients(q, K, V, o, lse, do, ds=lambda p, dp, delta: p * dp - delta)
-
-
-def lse_forgotten(q, K, V, o, lse, do):
-    return gradients(q, K, V, o, lse, do, weight=lambda s, lse: exp(s))
-
-
-def exponential_before_the_division(q, K, V, o, lse, do):
-    return gradients(q, K, V, o, lse, do, weight=lambda s, lse: exp(s) / exp(lse))
-
-
-def lse_added(q, K, V, o, lse, do):
-    return gradients(q, K, V, o, lse, do, weight=lambda s, lse: exp(s + lse))
-
-
-def sign_of_the_exponent(q, K, V, o, lse, do):
-    return gradients(q, K, V, o, lse, do, weight=lambda s, lse: exp(lse - s))
-
-
-def no_scale_in_dq(q, K, V, o, lse, do):
-    return gradients(q, K, V, o, lse, do, scale_q=1.0)
-
-
-def no_scale_in_dk(q, K, V, o, lse, do):
-    return gradients(q, K, V, o, lse, do, scale_k=1.0)
-
-
-def no_scale_in_the_scores(q, K, V, o, lse, do):
-    return gradients(q, K, V, o, lse, do, scale=1.0, scale_q=1 / sqrt(len(q)), scale_k=1 / sqrt(len(q)))
-
-
-def scale_by_d(q, K, V, o, lse, do):
-    return gradients(q, K, V, o, lse, do, scale=1 / len(q))
-
-
-def dv_without_p(q, K, V, o, lse, do):
-    return gradients(q, K, V, o, lse, do, dv=lambda p, do, v: list(do))
-
-
-def dv_from_v(q, K, V, o, lse, do):
-    return gradients(q, K, V, o, lse, do, dv=lambda p, do, v: [p * x for x in v])
 
 
 def dk_and_dv_exchanged(q, K, V, o, lse, do):
@@ -133,10 +49,6 @@ def mean_instead_of_sum(q, K, V, o, lse, do):
     return [x / len(K) for x in dq], dK, dV
 
 
-def last_key_dropped(q, K, V, o, lse, do):
-    return gradients(q, K[:-1], V[:-1], o, lse, do)
-
-
 def mutates_its_input(q, K, V, o, lse, do):
     answer = gradients(q, K, V, o, lse, do)
     for i in range(len(o)):
@@ -150,14 +62,6 @@ def returns_early_on_nan(q, K, V, o, lse, do):
     return gradients(q, K, V, o, lse, do)
 
 
-def two_columns_only(q, K, V, o, lse, do):
-    return gradients(q, K, [v[:2] for v in V], o[:2], lse, do[:2])
-
-
-def hard_codes_the_sample(q, K, V, o, lse, do):
-    return [0.0], [[0.0]], [[1.0]]
-
-
 # What is wrong only where few look: a threshold, a shape, a list that is not the function's own.
 
 
@@ -165,18 +69,6 @@ def query_scaled_in_place(q, K, V, o, lse, do):
     for i in range(len(q)):
         q[i] /= sqrt(len(q))
     return gradients(q, K, V, o, lse, do, scale=1.0, scale_q=1 / sqrt(len(q)), scale_k=1.0)
-
-
-def light_keys_are_dropped(q, K, V, o, lse, do):
-    return gradients(q, K, V, o, lse, do, weight=lambda s, lse: 0.0 if s - lse < -6 else exp(s - lse))
-
-
-def weight_cut_at_a_millionth(q, K, V, o, lse, do):
-    return gradients(q, K, V, o, lse, do, weight=lambda s, lse: max(exp(s - lse), 1e-6))
-
-
-def the_gradient_itself_where_the_weight_is_one(q, K, V, o, lse, do):
-    return gradients(q, K, V, o, lse, do, dv=lambda p, do, v: do if p == 1.0 else [p * x for x in do])
 
 
 def rows_read_backwards(q, K, V, o, lse, do):
@@ -195,17 +87,9 @@ def one_row_read_twice(q, K, V, o, lse, do):
     return answer
 
 
-def eight_keys_at_most(q, K, V, o, lse, do):
-    return gradients(q, K[:8], V[:8], o, lse, do)
-
-
 def nan_of_one_column_in_all(q, K, V, o, lse, do):
     dq, dK, dV = gradients(q, K, V, o, lse, do)
     return (dq, dK, [[float("nan")] * len(row) for row in dV]) if any(map(isnan, do)) else (dq, dK, dV)
-
-
-def scale_by_the_width_of_do(q, K, V, o, lse, do):
-    return gradients(q, K, V, o, lse, do, scale=1 / sqrt(len(do)) if len(do) != 2 else None)
 
 
 def do_scaled_to_length_one(q, K, V, o, lse, do):
@@ -223,15 +107,42 @@ def the_same_rows_each_time(q, K, V, o, lse, do):
     return KEPT
 
 
-def weight_held_below_one_half(q, K, V, o, lse, do):
-    return gradients(q, K, V, o, lse, do, weight=lambda s, lse: exp(min(s - lse, -1e-7)))
-
-
-def probabilities_times_lse(q, K, V, o, lse, do):
-    return gradients(q, K, V, o, lse, do, weight=lambda s, lse: exp(s - lse) if lse < 1500 else 0.0)
-
-
 def difference_taken_in_float32(q, K, V, o, lse, do):
     import struct
 
     return gradients(q, K, V, o, lse, do, weight=lambda s, lse: exp(struct.unpack("f", struct.pack("f", s - lse))[0]))
+
+
+WRONG = {   # the others, whose whole body is one expression
+    "no_delta": lambda q, K, V, o, lse, do: gradients(q, K, V, o, lse, do, delta=0.0),
+    "delta_with_its_sign_turned": lambda q, K, V, o, lse, do: gradients(q, K, V, o, lse, do, ds=lambda p, dp, delta: p * (dp + delta)),
+    "delta_minus_dp": lambda q, K, V, o, lse, do: gradients(q, K, V, o, lse, do, ds=lambda p, dp, delta: p * (delta - dp)),
+    "delta_from_do_alone": lambda q, K, V, o, lse, do: gradients(q, K, V, o, lse, do, delta=sum(do)),
+    "delta_from_o_alone": lambda q, K, V, o, lse, do: gradients(q, K, V, o, lse, do, delta=sum(o)),
+    "delta_is_the_square_of_do": lambda q, K, V, o, lse, do: gradients(q, K, V, o, lse, do, delta=dot(do, do)),
+    "delta_is_a_mean": lambda q, K, V, o, lse, do: gradients(q, K, V, o, lse, do, delta=dot(do, o) / len(do)),
+    "derivative_of_the_diagonal_only": lambda q, K, V, o, lse, do: gradients(q, K, V, o, lse, do, ds=lambda p, dp, delta: p * (1 - p) * dp),
+    "p_twice": lambda q, K, V, o, lse, do: gradients(q, K, V, o, lse, do, ds=lambda p, dp, delta: p * p * (dp - delta)),
+    "p_forgotten": lambda q, K, V, o, lse, do: gradients(q, K, V, o, lse, do, ds=lambda p, dp, delta: dp - delta),
+    "delta_outside_the_product": lambda q, K, V, o, lse, do: gradients(q, K, V, o, lse, do, ds=lambda p, dp, delta: p * dp - delta),
+    "lse_forgotten": lambda q, K, V, o, lse, do: gradients(q, K, V, o, lse, do, weight=lambda s, lse: exp(s)),
+    "exponential_before_the_division": lambda q, K, V, o, lse, do: gradients(q, K, V, o, lse, do, weight=lambda s, lse: exp(s) / exp(lse)),
+    "lse_added": lambda q, K, V, o, lse, do: gradients(q, K, V, o, lse, do, weight=lambda s, lse: exp(s + lse)),
+    "sign_of_the_exponent": lambda q, K, V, o, lse, do: gradients(q, K, V, o, lse, do, weight=lambda s, lse: exp(lse - s)),
+    "no_scale_in_dq": lambda q, K, V, o, lse, do: gradients(q, K, V, o, lse, do, scale_q=1.0),
+    "no_scale_in_dk": lambda q, K, V, o, lse, do: gradients(q, K, V, o, lse, do, scale_k=1.0),
+    "no_scale_in_the_scores": lambda q, K, V, o, lse, do: gradients(q, K, V, o, lse, do, scale=1.0, scale_q=1 / sqrt(len(q)), scale_k=1 / sqrt(len(q))),
+    "scale_by_d": lambda q, K, V, o, lse, do: gradients(q, K, V, o, lse, do, scale=1 / len(q)),
+    "dv_without_p": lambda q, K, V, o, lse, do: gradients(q, K, V, o, lse, do, dv=lambda p, do, v: list(do)),
+    "dv_from_v": lambda q, K, V, o, lse, do: gradients(q, K, V, o, lse, do, dv=lambda p, do, v: [p * x for x in v]),
+    "last_key_dropped": lambda q, K, V, o, lse, do: gradients(q, K[:-1], V[:-1], o, lse, do),
+    "two_columns_only": lambda q, K, V, o, lse, do: gradients(q, K, [v[:2] for v in V], o[:2], lse, do[:2]),
+    "hard_codes_the_sample": lambda q, K, V, o, lse, do: ([0.0], [[0.0]], [[1.0]]),
+    "light_keys_are_dropped": lambda q, K, V, o, lse, do: gradients(q, K, V, o, lse, do, weight=lambda s, lse: 0.0 if s - lse < -6 else exp(s - lse)),
+    "weight_cut_at_a_millionth": lambda q, K, V, o, lse, do: gradients(q, K, V, o, lse, do, weight=lambda s, lse: max(exp(s - lse), 1e-6)),
+    "the_gradient_itself_where_the_weight_is_one": lambda q, K, V, o, lse, do: gradients(q, K, V, o, lse, do, dv=lambda p, do, v: do if p == 1.0 else [p * x for x in do]),
+    "eight_keys_at_most": lambda q, K, V, o, lse, do: gradients(q, K[:8], V[:8], o, lse, do),
+    "scale_by_the_width_of_do": lambda q, K, V, o, lse, do: gradients(q, K, V, o, lse, do, scale=1 / sqrt(len(do)) if len(do) != 2 else None),
+    "weight_held_below_one_half": lambda q, K, V, o, lse, do: gradients(q, K, V, o, lse, do, weight=lambda s, lse: exp(min(s - lse, -1e-7))),
+    "probabilities_times_lse": lambda q, K, V, o, lse, do: gradients(q, K, V, o, lse, do, weight=lambda s, lse: exp(s - lse) if lse < 1500 else 0.0),
+}

@@ -45,30 +45,6 @@ def hidden_by(Q, K, V, Br, Bc, score=-inf, read_all=False, every_tile=False):
     return out
 
 
-def no_mask(Q, K, V, Br, Bc):
-    return attend(Q, K, V, Br, Bc, offset=len(K))
-
-
-def inverted_mask(Q, K, V, Br, Bc):
-    return attend(Q, K, V, Br, Bc, offset=len(K), keep=lambda i, j: j >= i + len(K) - len(Q))
-
-
-def top_left_causal(Q, K, V, Br, Bc):
-    return attend(Q, K, V, Br, Bc, offset=0)
-
-
-def does_not_see_itself(Q, K, V, Br, Bc):
-    return attend(Q, K, V, Br, Bc, offset=len(K) - len(Q) - 1)
-
-
-def sees_one_key_too_many(Q, K, V, Br, Bc):
-    return attend(Q, K, V, Br, Bc, offset=len(K) - len(Q) + 1)
-
-
-def offset_the_wrong_way_round(Q, K, V, Br, Bc):
-    return attend(Q, K, V, Br, Bc, offset=len(Q) - len(K))
-
-
 def skips_the_tile_on_the_diagonal(Q, K, V, Br, Bc):
     off = len(K) - len(Q)
     return attend(Q, K, V, Br, Bc, keep=lambda i, j: j // Bc < (i + off) // Bc or i + off < Bc)
@@ -80,74 +56,6 @@ def sees_the_whole_tile_on_the_diagonal(Q, K, V, Br, Bc):
         last = min(len(Q), (i // Br + 1) * Br)
         out += attend(Q[i : i + 1], K[: max(0, last + len(K) - len(Q))], V, Br, Bc) if last + len(K) - len(Q) > 0 else [[0.0] * len(V[0])]
     return out
-
-
-def nothing_is_skipped(Q, K, V, Br, Bc):
-    return hidden_by(Q, K, V, Br, Bc, every_tile=True)
-
-
-def hidden_value_read(Q, K, V, Br, Bc):
-    return hidden_by(Q, K, V, Br, Bc, read_all=True)
-
-
-def finite_score_for_hidden(Q, K, V, Br, Bc):
-    return hidden_by(Q, K, V, Br, Bc, score=-1e9)
-
-
-def empty_row_gives_nan(Q, K, V, Br, Bc):
-    return attend(Q, K, V, Br, Bc, end=lambda o, l: [x / l if l else nan for x in o])
-
-
-def empty_row_divides_by_zero(Q, K, V, Br, Bc):
-    return attend(Q, K, V, Br, Bc, end=lambda o, l: [x / l for x in o])
-
-
-def empty_rows_are_left_out(Q, K, V, Br, Bc):
-    return attend(Q, K, V, Br, Bc)[max(0, len(Q) - len(K)) :]
-
-
-def no_running_max(Q, K, V, Br, Bc):
-    return attend(Q, K, V, Br, Bc, start_m=0.0, newest=lambda m, s: 0.0)
-
-
-def no_rescale_of_l(Q, K, V, Br, Bc):
-    return attend(Q, K, V, Br, Bc, fix_l=False)
-
-
-def no_rescale_of_o(Q, K, V, Br, Bc):
-    return attend(Q, K, V, Br, Bc, fix_o=False)
-
-
-def maximum_not_carried_over_tiles(Q, K, V, Br, Bc):
-    return attend(Q, K, V, Br, Bc, newest=lambda m, s: max(s))
-
-
-def finite_sentinel(Q, K, V, Br, Bc):
-    return attend(Q, K, V, Br, Bc, start_m=-1e9)
-
-
-def divides_inside_the_loop(Q, K, V, Br, Bc):
-    return attend(Q, K, V, Br, Bc, inside=True)
-
-
-def never_divides(Q, K, V, Br, Bc):
-    return attend(Q, K, V, Br, Bc, end=lambda o, l: o)
-
-
-def sign_of_the_exponent(Q, K, V, Br, Bc):
-    return attend(Q, K, V, Br, Bc, newest=lambda m, s: min(s) if m == -inf else min([m, *s]), weight=lambda x, m: exp(m - x), factor=lambda m, new: 0.0 if m == -inf else exp(new - m))
-
-
-def mean_instead_of_sum(Q, K, V, Br, Bc):
-    return [[x / (i + 1) for x in row] for i, row in enumerate(attend(Q, K, V, Br, Bc))]
-
-
-def last_key_dropped(Q, K, V, Br, Bc):
-    return attend(Q, K, V, Br, Bc, limit=max(1, len(K) - 1))
-
-
-def last_partial_tile_of_queries_dropped(Q, K, V, Br, Bc):
-    return attend(Q, K, V, Br, Bc)[: len(Q) // Br * Br]
 
 
 def materialises_all_scores(Q, K, V, Br, Bc):
@@ -171,22 +79,6 @@ def returns_early_on_nan(Q, K, V, Br, Bc):
     if any(isnan(x) for k in K for x in k):
         return [[nan] * len(V[0]) for _ in Q]
     return attend(Q, K, V, Br, Bc)
-
-
-def nan_taken_for_hidden(Q, K, V, Br, Bc):
-    return attend(Q, K, V, Br, Bc, keep=lambda i, j: not isnan(K[j][0]))
-
-
-def no_scale(Q, K, V, Br, Bc):
-    return attend(Q, K, V, Br, Bc, scale=1.0)
-
-
-def two_columns_only(Q, K, V, Br, Bc):
-    return [row[:2] for row in attend(Q, K, V, Br, Bc)]
-
-
-def hard_codes_the_sample(Q, K, V, Br, Bc):
-    return [[1.0], [2.0]]
 
 
 # What is wrong only where few look: a threshold, a shape, a list that is not the function's own.
@@ -242,10 +134,6 @@ def tiles_by_their_number(Q, K, V, Br, Bc):
     return attend(Q, K, V, Br, Bc, keep=lambda i, t: t // Bc <= i // Br if len(Q) == len(K) and len(Q) > 5 else True)
 
 
-def tile_of_nan_alone_is_skipped(Q, K, V, Br, Bc):
-    return attend(Q, K, V, Br, Bc, keep=lambda i, t: not (isnan(K[t][0]) and t >= Bc and all(isnan(k[0]) for k in K[t // Bc * Bc : t + 1])))
-
-
 def stops_at_a_negligible_tile(Q, K, V, Br, Bc):
     out = []
     for i, q in enumerate(Q):
@@ -259,18 +147,6 @@ def stops_at_a_negligible_tile(Q, K, V, Br, Bc):
         n = n if stop is None else stop
         out += attend([q], K[:n], V[:n], Br, Bc) if n else [[0.0] * len(V[0])]
     return out
-
-
-def light_keys_are_dropped(Q, K, V, Br, Bc):
-    return attend(Q, K, V, Br, Bc, weight=lambda x, m: 0.0 if x - m < -6 else exp(x - m))
-
-
-def old_sums_are_dropped_at_a_large_rise(Q, K, V, Br, Bc):
-    return attend(Q, K, V, Br, Bc, factor=lambda m, new: 0.0 if new - m > 6 else exp(m - new))
-
-
-def small_rises_are_not_rescaled(Q, K, V, Br, Bc):
-    return attend(Q, K, V, Br, Bc, factor=lambda m, new: 1.0 if new - m < 0.2 else exp(m - new))
 
 
 def base_stays_while_each_step_is_small(Q, K, V, Br, Bc):
@@ -294,10 +170,6 @@ def first_query_gets_the_row_of_v_itself(Q, K, V, Br, Bc):
     if len(Q) == len(K) and not isnan(K[0][0]):
         answer[0] = V[0]
     return answer
-
-
-def all_queries_taken_for_the_first(Q, K, V, Br, Bc):
-    return attend([Q[0] if len(q) == 1 else q for q in Q], K, V, Br, Bc)
 
 
 def nothing_is_skipped_where_queries_are_few(Q, K, V, Br, Bc):
@@ -328,5 +200,38 @@ def keeps_a_part_for_each_tile(Q, K, V, Br, Bc):
     return out
 
 
-def nan_of_a_value_in_every_column(Q, K, V, Br, Bc):
-    return [[nan] * len(row) if any(map(isnan, row)) else row for row in attend(Q, K, V, Br, Bc)]
+WRONG = {   # the others, whose whole body is one expression
+    "no_mask": lambda Q, K, V, Br, Bc: attend(Q, K, V, Br, Bc, offset=len(K)),
+    "inverted_mask": lambda Q, K, V, Br, Bc: attend(Q, K, V, Br, Bc, offset=len(K), keep=lambda i, j: j >= i + len(K) - len(Q)),
+    "top_left_causal": lambda Q, K, V, Br, Bc: attend(Q, K, V, Br, Bc, offset=0),
+    "does_not_see_itself": lambda Q, K, V, Br, Bc: attend(Q, K, V, Br, Bc, offset=len(K) - len(Q) - 1),
+    "sees_one_key_too_many": lambda Q, K, V, Br, Bc: attend(Q, K, V, Br, Bc, offset=len(K) - len(Q) + 1),
+    "offset_the_wrong_way_round": lambda Q, K, V, Br, Bc: attend(Q, K, V, Br, Bc, offset=len(Q) - len(K)),
+    "nothing_is_skipped": lambda Q, K, V, Br, Bc: hidden_by(Q, K, V, Br, Bc, every_tile=True),
+    "hidden_value_read": lambda Q, K, V, Br, Bc: hidden_by(Q, K, V, Br, Bc, read_all=True),
+    "finite_score_for_hidden": lambda Q, K, V, Br, Bc: hidden_by(Q, K, V, Br, Bc, score=-1e9),
+    "empty_row_gives_nan": lambda Q, K, V, Br, Bc: attend(Q, K, V, Br, Bc, end=lambda o, l: [x / l if l else nan for x in o]),
+    "empty_row_divides_by_zero": lambda Q, K, V, Br, Bc: attend(Q, K, V, Br, Bc, end=lambda o, l: [x / l for x in o]),
+    "empty_rows_are_left_out": lambda Q, K, V, Br, Bc: attend(Q, K, V, Br, Bc)[max(0, len(Q) - len(K)) :],
+    "no_running_max": lambda Q, K, V, Br, Bc: attend(Q, K, V, Br, Bc, start_m=0.0, newest=lambda m, s: 0.0),
+    "no_rescale_of_l": lambda Q, K, V, Br, Bc: attend(Q, K, V, Br, Bc, fix_l=False),
+    "no_rescale_of_o": lambda Q, K, V, Br, Bc: attend(Q, K, V, Br, Bc, fix_o=False),
+    "maximum_not_carried_over_tiles": lambda Q, K, V, Br, Bc: attend(Q, K, V, Br, Bc, newest=lambda m, s: max(s)),
+    "finite_sentinel": lambda Q, K, V, Br, Bc: attend(Q, K, V, Br, Bc, start_m=-1e9),
+    "divides_inside_the_loop": lambda Q, K, V, Br, Bc: attend(Q, K, V, Br, Bc, inside=True),
+    "never_divides": lambda Q, K, V, Br, Bc: attend(Q, K, V, Br, Bc, end=lambda o, l: o),
+    "sign_of_the_exponent": lambda Q, K, V, Br, Bc: attend(Q, K, V, Br, Bc, newest=lambda m, s: min(s) if m == -inf else min([m, *s]), weight=lambda x, m: exp(m - x), factor=lambda m, new: 0.0 if m == -inf else exp(new - m)),
+    "mean_instead_of_sum": lambda Q, K, V, Br, Bc: [[x / (i + 1) for x in row] for i, row in enumerate(attend(Q, K, V, Br, Bc))],
+    "last_key_dropped": lambda Q, K, V, Br, Bc: attend(Q, K, V, Br, Bc, limit=max(1, len(K) - 1)),
+    "last_partial_tile_of_queries_dropped": lambda Q, K, V, Br, Bc: attend(Q, K, V, Br, Bc)[: len(Q) // Br * Br],
+    "nan_taken_for_hidden": lambda Q, K, V, Br, Bc: attend(Q, K, V, Br, Bc, keep=lambda i, j: not isnan(K[j][0])),
+    "no_scale": lambda Q, K, V, Br, Bc: attend(Q, K, V, Br, Bc, scale=1.0),
+    "two_columns_only": lambda Q, K, V, Br, Bc: [row[:2] for row in attend(Q, K, V, Br, Bc)],
+    "hard_codes_the_sample": lambda Q, K, V, Br, Bc: [[1.0], [2.0]],
+    "tile_of_nan_alone_is_skipped": lambda Q, K, V, Br, Bc: attend(Q, K, V, Br, Bc, keep=lambda i, t: not (isnan(K[t][0]) and t >= Bc and all(isnan(k[0]) for k in K[t // Bc * Bc : t + 1]))),
+    "light_keys_are_dropped": lambda Q, K, V, Br, Bc: attend(Q, K, V, Br, Bc, weight=lambda x, m: 0.0 if x - m < -6 else exp(x - m)),
+    "old_sums_are_dropped_at_a_large_rise": lambda Q, K, V, Br, Bc: attend(Q, K, V, Br, Bc, factor=lambda m, new: 0.0 if new - m > 6 else exp(m - new)),
+    "small_rises_are_not_rescaled": lambda Q, K, V, Br, Bc: attend(Q, K, V, Br, Bc, factor=lambda m, new: 1.0 if new - m < 0.2 else exp(m - new)),
+    "all_queries_taken_for_the_first": lambda Q, K, V, Br, Bc: attend([Q[0] if len(q) == 1 else q for q in Q], K, V, Br, Bc),
+    "nan_of_a_value_in_every_column": lambda Q, K, V, Br, Bc: [[nan] * len(row) if any(map(isnan, row)) else row for row in attend(Q, K, V, Br, Bc)],
+}

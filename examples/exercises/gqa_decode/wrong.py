@@ -22,22 +22,6 @@ def attend(Q, K, V, head=None, start_m=-inf, newest=max, fix_l=True, fix_o=True,
     return [o if inside or o is None else end(o, l) for m, l, o in state.values()]
 
 
-def heads_by_remainder(Q, K, V):
-    return attend(Q, K, V, head=lambda h: h % len(K))
-
-
-def all_read_the_first_head(Q, K, V):
-    return attend(Q, K, V, head=lambda h: 0)
-
-
-def group_size_for_the_count(Q, K, V):
-    return attend(Q, K, V, head=lambda h: min(h // len(K), len(K) - 1))
-
-
-def one_result_for_each_kv_head(Q, K, V):
-    return attend(Q[:: len(Q) // len(K)], K, V)
-
-
 def one_query_for_the_group(Q, K, V):
     G = len(Q) // len(K)
     return attend([Q[h // G * G] for h in range(len(Q))], K, V)
@@ -51,10 +35,6 @@ def copies_k_and_v_for_every_head(Q, K, V):
 def reads_them_again_for_every_head(Q, K, V):
     G = len(Q) // len(K)
     return [attend([q], [K[h // G]], [V[h // G]])[0] for h, q in enumerate(Q)]
-
-
-def copies_once(Q, K, V):
-    return attend(Q, [list(k) for k in K], [list(v) for v in V])
 
 
 def keeps_rows_of_scores(Q, K, V):
@@ -75,10 +55,6 @@ def keeps_rows_of_scores(Q, K, V):
     return out
 
 
-def no_running_max(Q, K, V):
-    return attend(Q, K, V, start_m=0.0, newest=lambda m, s: 0.0)
-
-
 def one_maximum_for_the_group(Q, K, V):
     G, out = len(Q) // len(K), []
     for g in range(len(K)):
@@ -95,42 +71,6 @@ def one_maximum_for_the_group(Q, K, V):
     return out
 
 
-def no_rescale_of_l(Q, K, V):
-    return attend(Q, K, V, fix_l=False)
-
-
-def no_rescale_of_o(Q, K, V):
-    return attend(Q, K, V, fix_o=False)
-
-
-def maximum_not_carried(Q, K, V):
-    return attend(Q, K, V, newest=lambda m, s: s)
-
-
-def finite_sentinel(Q, K, V):
-    return attend(Q, K, V, start_m=-1e9)
-
-
-def divides_inside_the_loop(Q, K, V):
-    return attend(Q, K, V, inside=True)
-
-
-def never_divides(Q, K, V):
-    return attend(Q, K, V, end=lambda o, l: o)
-
-
-def sign_of_the_exponent(Q, K, V):
-    return attend(Q, K, V, newest=lambda m, s: s if m == -inf else min(m, s), weight=lambda s, m: exp(m - s), factor=lambda m, new: 0.0 if m == -inf else exp(new - m))
-
-
-def mean_instead_of_sum(Q, K, V):
-    return [[x / len(K[0]) for x in o] for o in attend(Q, K, V)]
-
-
-def last_key_dropped(Q, K, V):
-    return attend(Q, K, V, keys=lambda pairs: (pair for n, pair in enumerate(pairs) if n + 1 < len(K[0]) or n == 0))
-
-
 def mutates_its_input(Q, K, V):
     answer = attend(Q, K, V)
     for q, o in zip(Q, answer):
@@ -138,30 +78,10 @@ def mutates_its_input(Q, K, V):
     return answer
 
 
-def nan_skipped(Q, K, V):
-    return attend(Q, K, V, keys=lambda pairs: ((k, v) for k, v in pairs if not isnan(sum(k))))
-
-
 def returns_early_on_nan(Q, K, V):
     if any(isnan(x) for head in K for k in head for x in k):
         return [[0.0] * len(V[0][0]) for _ in Q]
     return attend(Q, K, V)
-
-
-def no_scale(Q, K, V):
-    return attend(Q, K, V, scale=1.0)
-
-
-def scale_by_d(Q, K, V):
-    return attend(Q, K, V, scale=len(Q[0]))
-
-
-def two_columns_only(Q, K, V):
-    return [o[:2] for o in attend(Q, K, V)]
-
-
-def hard_codes_the_sample(Q, K, V):
-    return [[2.0], [2.0]]
 
 
 # What is wrong only where few look: a threshold, a shape, a list that is not the function's own.
@@ -215,18 +135,6 @@ def joins_with_nothing(Q, K, V):
     return [attend([q], [K[h // G] + []], [V[h // G] + []])[0] for h, q in enumerate(Q)]
 
 
-def light_keys_are_dropped(Q, K, V):
-    return attend(Q, K, V, weight=lambda s, m: 0.0 if s - m < -6 else exp(s - m))
-
-
-def old_sums_are_dropped_at_a_large_rise(Q, K, V):
-    return attend(Q, K, V, factor=lambda m, new: 0.0 if new - m > 6 else exp(m - new))
-
-
-def small_rises_are_not_rescaled(Q, K, V):
-    return attend(Q, K, V, factor=lambda m, new: 1.0 if new - m < 0.2 else exp(m - new))
-
-
 def base_stays_while_each_step_is_small(Q, K, V):
     G, out = len(Q) // len(K), []
     for g in range(len(K)):
@@ -265,18 +173,36 @@ def the_only_value_itself(Q, K, V):
     return [V[h // G][0] for h in range(len(Q))] if len(K[0]) == 1 and not any(isnan(x) for k in K for x in k[0]) else attend(Q, K, V)
 
 
-def two_groups_at_most(Q, K, V):
-    return attend(Q, K, V, head=lambda h: min(h // (len(Q) // len(K)), 1) if len(K) > 3 else h // (len(Q) // len(K)))
-
-
 def nan_of_one_query_in_the_group(Q, K, V):
     G = len(Q) // len(K)
     return [[float("nan")] * len(o) if any(isnan(x) for q in Q[h // G * G : h // G * G + G] for x in q) else o for h, o in enumerate(attend(Q, K, V))]
 
 
-def nan_of_a_value_in_every_column(Q, K, V):
-    return [[float("nan")] * len(o) if any(map(isnan, o)) else o for o in attend(Q, K, V)]
-
-
-def a_thousand_keys_at_most(Q, K, V):
-    return attend(Q, K, V, keys=lambda pairs: (pair for n, pair in enumerate(pairs) if n < 1000))
+WRONG = {   # the others, whose whole body is one expression
+    "heads_by_remainder": lambda Q, K, V: attend(Q, K, V, head=lambda h: h % len(K)),
+    "all_read_the_first_head": lambda Q, K, V: attend(Q, K, V, head=lambda h: 0),
+    "group_size_for_the_count": lambda Q, K, V: attend(Q, K, V, head=lambda h: min(h // len(K), len(K) - 1)),
+    "one_result_for_each_kv_head": lambda Q, K, V: attend(Q[:: len(Q) // len(K)], K, V),
+    "copies_once": lambda Q, K, V: attend(Q, [list(k) for k in K], [list(v) for v in V]),
+    "no_running_max": lambda Q, K, V: attend(Q, K, V, start_m=0.0, newest=lambda m, s: 0.0),
+    "no_rescale_of_l": lambda Q, K, V: attend(Q, K, V, fix_l=False),
+    "no_rescale_of_o": lambda Q, K, V: attend(Q, K, V, fix_o=False),
+    "maximum_not_carried": lambda Q, K, V: attend(Q, K, V, newest=lambda m, s: s),
+    "finite_sentinel": lambda Q, K, V: attend(Q, K, V, start_m=-1e9),
+    "divides_inside_the_loop": lambda Q, K, V: attend(Q, K, V, inside=True),
+    "never_divides": lambda Q, K, V: attend(Q, K, V, end=lambda o, l: o),
+    "sign_of_the_exponent": lambda Q, K, V: attend(Q, K, V, newest=lambda m, s: s if m == -inf else min(m, s), weight=lambda s, m: exp(m - s), factor=lambda m, new: 0.0 if m == -inf else exp(new - m)),
+    "mean_instead_of_sum": lambda Q, K, V: [[x / len(K[0]) for x in o] for o in attend(Q, K, V)],
+    "last_key_dropped": lambda Q, K, V: attend(Q, K, V, keys=lambda pairs: (pair for n, pair in enumerate(pairs) if n + 1 < len(K[0]) or n == 0)),
+    "nan_skipped": lambda Q, K, V: attend(Q, K, V, keys=lambda pairs: ((k, v) for k, v in pairs if not isnan(sum(k)))),
+    "no_scale": lambda Q, K, V: attend(Q, K, V, scale=1.0),
+    "scale_by_d": lambda Q, K, V: attend(Q, K, V, scale=len(Q[0])),
+    "two_columns_only": lambda Q, K, V: [o[:2] for o in attend(Q, K, V)],
+    "hard_codes_the_sample": lambda Q, K, V: [[2.0], [2.0]],
+    "light_keys_are_dropped": lambda Q, K, V: attend(Q, K, V, weight=lambda s, m: 0.0 if s - m < -6 else exp(s - m)),
+    "old_sums_are_dropped_at_a_large_rise": lambda Q, K, V: attend(Q, K, V, factor=lambda m, new: 0.0 if new - m > 6 else exp(m - new)),
+    "small_rises_are_not_rescaled": lambda Q, K, V: attend(Q, K, V, factor=lambda m, new: 1.0 if new - m < 0.2 else exp(m - new)),
+    "two_groups_at_most": lambda Q, K, V: attend(Q, K, V, head=lambda h: min(h // (len(Q) // len(K)), 1) if len(K) > 3 else h // (len(Q) // len(K))),
+    "nan_of_a_value_in_every_column": lambda Q, K, V: [[float("nan")] * len(o) if any(map(isnan, o)) else o for o in attend(Q, K, V)],
+    "a_thousand_keys_at_most": lambda Q, K, V: attend(Q, K, V, keys=lambda pairs: (pair for n, pair in enumerate(pairs) if n < 1000)),
+}

@@ -36,82 +36,6 @@ def scored(q, K, V, mask, block, hidden_score=-inf, skip=False, safe=False, zero
     return [divide(x, l) for x in o]
 
 
-def inverted_mask(q, K, V, mask, block):
-    return attend(q, K, V, mask, block, hidden=lambda seen: seen)
-
-
-def no_mask(q, K, V, mask, block):
-    return attend(q, K, V, mask, block, hidden=lambda seen: False)
-
-
-def minus_infinity_minus_minus_infinity(q, K, V, mask, block):
-    return scored(q, K, V, mask, block)
-
-
-def hidden_value_read(q, K, V, mask, block):
-    return scored(q, K, V, mask, block, safe=True, zero_weight=True)
-
-
-def mask_added_to_the_score(q, K, V, mask, block):
-    return scored(q, K, V, mask, block, safe=True, add=True)
-
-
-def finite_score_for_hidden(q, K, V, mask, block):
-    return scored(q, K, V, mask, block, -1e9)
-
-
-def finite_score_for_hidden_then_weight_zero(q, K, V, mask, block):
-    return scored(q, K, V, mask, block, -1e9, skip=True)
-
-
-def hidden_row_gives_nan(q, K, V, mask, block):
-    return scored(q, K, V, mask, block, safe=True, divide=lambda x, l: x / l if l else nan)
-
-
-def hidden_row_divides_by_zero(q, K, V, mask, block):
-    return scored(q, K, V, mask, block, safe=True, divide=lambda x, l: x / l)
-
-
-def hidden_row_gives_the_mean(q, K, V, mask, block):
-    return attend(q, K, V, mask if any(mask) else [True] * len(mask), block)
-
-
-def score_zero_for_hidden(q, K, V, mask, block):
-    return scored(q, K, V, mask, block, 0.0)
-
-
-def no_running_max(q, K, V, mask, block):
-    return attend(q, K, V, mask, block, 0.0, newest=lambda m, s: 0.0)
-
-
-def no_rescale_of_l(q, K, V, mask, block):
-    return attend(q, K, V, mask, block, fix_l=False)
-
-
-def no_rescale_of_o(q, K, V, mask, block):
-    return attend(q, K, V, mask, block, fix_o=False)
-
-
-def maximum_not_carried_over_tiles(q, K, V, mask, block):
-    return attend(q, K, V, mask, block, newest=lambda m, s: max(s))
-
-
-def finite_sentinel(q, K, V, mask, block):
-    return attend(q, K, V, mask, block, -1e9)
-
-
-def maximum_starts_at_zero(q, K, V, mask, block):
-    return attend(q, K, V, mask, block, 0.0)
-
-
-def last_partial_tile_dropped(q, K, V, mask, block):
-    return attend(q, K, V, mask, block, tiles=[range(j, j + block) for j in range(0, len(K) - block + 1, block)] or [range(0)])
-
-
-def last_tile_one_key_short(q, K, V, mask, block):
-    return attend(q, K, V, mask, block, tiles=[range(j, min(j + block, len(K) - 1)) for j in range(0, len(K), block)])
-
-
 def stops_at_the_first_hidden_key(q, K, V, mask, block):
     n = mask.index(False) if False in mask else len(mask)
     return attend(q, K[:n], V[:n], mask[:n], block) if n else [0.0] * len(V[0])
@@ -122,10 +46,6 @@ def stops_at_the_first_hidden_tile(q, K, V, mask, block):
         if not any(mask[j : j + block]):
             return attend(q, K[:j], V[:j], mask[:j], block) if j else [0.0] * len(V[0])
     return attend(q, K, V, mask, block)
-
-
-def skips_a_tile_whose_first_key_is_hidden(q, K, V, mask, block):
-    return attend(q, K, V, mask, block, tiles=[range(j, min(j + block, len(K))) for j in range(0, len(K), block) if mask[j]] or [range(0)])
 
 
 def divides_inside_the_loop(q, K, V, mask, block):
@@ -141,17 +61,9 @@ def divides_inside_the_loop(q, K, V, mask, block):
     return o
 
 
-def sign_of_the_exponent(q, K, V, mask, block):
-    return attend(q, K, V, mask, block, newest=lambda m, s: min(s) if m == -inf else min(m, *s), weight=lambda x, new: exp(new - x), factor=lambda m, new: 0.0 if m == -inf else exp(new - m))
-
-
 def mean_instead_of_sum(q, K, V, mask, block):
     n = sum(mask) or 1
     return [x / n for x in attend(q, K, V, mask, block)]
-
-
-def divides_by_all_keys(q, K, V, mask, block):
-    return [x * sum(mask) / len(mask) for x in attend(q, K, V, mask, block)]
 
 
 def keeps_the_whole_row(q, K, V, mask, block):
@@ -176,18 +88,6 @@ def returns_early_on_nan(q, K, V, mask, block):
         if seen and isnan(sum(K[j])):
             return [0.0] * len(V[0])
     return attend(q, K, V, mask, block)
-
-
-def nan_taken_for_hidden(q, K, V, mask, block):
-    return attend(q, K, V, [seen and not isnan(sum(k)) for seen, k in zip(mask, K)], block)
-
-
-def no_scale(q, K, V, mask, block):
-    return attend(q, K, V, mask, block, scale=1.0)
-
-
-def hard_codes_the_sample(q, K, V, mask, block):
-    return [1.0]
 
 
 # What is wrong only where few look: a threshold, a shape, a list that is not the function's own.
@@ -248,25 +148,9 @@ def base_stays_while_each_step_is_small(q, K, V, mask, block):
     return [x / l if l else 0.0 for x in o]
 
 
-def light_keys_are_dropped(q, K, V, mask, block):
-    return attend(q, K, V, mask, block, weight=lambda x, new: 0.0 if x - new < -6 else exp(x - new))
-
-
-def old_sums_are_dropped_at_a_large_rise(q, K, V, mask, block):
-    return attend(q, K, V, mask, block, factor=lambda m, new: 0.0 if new - m > 6 else exp(m - new))
-
-
-def small_rises_are_not_rescaled(q, K, V, mask, block):
-    return attend(q, K, V, mask, block, factor=lambda m, new: 1.0 if new - m < 0.2 else exp(m - new))
-
-
 def the_only_visible_row_itself(q, K, V, mask, block):
     seen = [j for j, visible in enumerate(mask) if visible]
     return V[seen[0]] if len(seen) == 1 and not isnan(sum(K[seen[0]])) else attend(q, K, V, mask, block)
-
-
-def first_row_of_v_for_its_zeros(q, K, V, mask, block):
-    return attend(q, K, V, mask, block) if any(mask) else [0.0 * x for x in V[0]]
 
 
 def mask_is_emptied(q, K, V, mask, block):
@@ -283,10 +167,6 @@ def hidden_keys_count_for_the_tile(q, K, V, mask, block):
     return answer if all(full) or len(K) <= block else [x * (1 + 1e-6) for x in answer]
 
 
-def eight_tiles_at_most(q, K, V, mask, block):
-    return attend(q, K[: 8 * block], V[: 8 * block], mask[: 8 * block], block)
-
-
 def nan_of_a_value_in_every_column(q, K, V, mask, block):
     answer = attend(q, K, V, mask, block)
     return [nan] * len(answer) if any(map(isnan, answer)) else answer
@@ -295,3 +175,37 @@ def nan_of_a_value_in_every_column(q, K, V, mask, block):
 def keeps_the_visible_keys(q, K, V, mask, block):
     seen = bytes(mask)
     return attend(q, K, V, [bool(x) for x in seen], block)
+
+
+WRONG = {   # the others, whose whole body is one expression
+    "inverted_mask": lambda q, K, V, mask, block: attend(q, K, V, mask, block, hidden=lambda seen: seen),
+    "no_mask": lambda q, K, V, mask, block: attend(q, K, V, mask, block, hidden=lambda seen: False),
+    "minus_infinity_minus_minus_infinity": lambda q, K, V, mask, block: scored(q, K, V, mask, block),
+    "hidden_value_read": lambda q, K, V, mask, block: scored(q, K, V, mask, block, safe=True, zero_weight=True),
+    "mask_added_to_the_score": lambda q, K, V, mask, block: scored(q, K, V, mask, block, safe=True, add=True),
+    "finite_score_for_hidden": lambda q, K, V, mask, block: scored(q, K, V, mask, block, -1e9),
+    "finite_score_for_hidden_then_weight_zero": lambda q, K, V, mask, block: scored(q, K, V, mask, block, -1e9, skip=True),
+    "hidden_row_gives_nan": lambda q, K, V, mask, block: scored(q, K, V, mask, block, safe=True, divide=lambda x, l: x / l if l else nan),
+    "hidden_row_divides_by_zero": lambda q, K, V, mask, block: scored(q, K, V, mask, block, safe=True, divide=lambda x, l: x / l),
+    "hidden_row_gives_the_mean": lambda q, K, V, mask, block: attend(q, K, V, mask if any(mask) else [True] * len(mask), block),
+    "score_zero_for_hidden": lambda q, K, V, mask, block: scored(q, K, V, mask, block, 0.0),
+    "no_running_max": lambda q, K, V, mask, block: attend(q, K, V, mask, block, 0.0, newest=lambda m, s: 0.0),
+    "no_rescale_of_l": lambda q, K, V, mask, block: attend(q, K, V, mask, block, fix_l=False),
+    "no_rescale_of_o": lambda q, K, V, mask, block: attend(q, K, V, mask, block, fix_o=False),
+    "maximum_not_carried_over_tiles": lambda q, K, V, mask, block: attend(q, K, V, mask, block, newest=lambda m, s: max(s)),
+    "finite_sentinel": lambda q, K, V, mask, block: attend(q, K, V, mask, block, -1e9),
+    "maximum_starts_at_zero": lambda q, K, V, mask, block: attend(q, K, V, mask, block, 0.0),
+    "last_partial_tile_dropped": lambda q, K, V, mask, block: attend(q, K, V, mask, block, tiles=[range(j, j + block) for j in range(0, len(K) - block + 1, block)] or [range(0)]),
+    "last_tile_one_key_short": lambda q, K, V, mask, block: attend(q, K, V, mask, block, tiles=[range(j, min(j + block, len(K) - 1)) for j in range(0, len(K), block)]),
+    "skips_a_tile_whose_first_key_is_hidden": lambda q, K, V, mask, block: attend(q, K, V, mask, block, tiles=[range(j, min(j + block, len(K))) for j in range(0, len(K), block) if mask[j]] or [range(0)]),
+    "sign_of_the_exponent": lambda q, K, V, mask, block: attend(q, K, V, mask, block, newest=lambda m, s: min(s) if m == -inf else min(m, *s), weight=lambda x, new: exp(new - x), factor=lambda m, new: 0.0 if m == -inf else exp(new - m)),
+    "divides_by_all_keys": lambda q, K, V, mask, block: [x * sum(mask) / len(mask) for x in attend(q, K, V, mask, block)],
+    "nan_taken_for_hidden": lambda q, K, V, mask, block: attend(q, K, V, [seen and not isnan(sum(k)) for seen, k in zip(mask, K)], block),
+    "no_scale": lambda q, K, V, mask, block: attend(q, K, V, mask, block, scale=1.0),
+    "hard_codes_the_sample": lambda q, K, V, mask, block: [1.0],
+    "light_keys_are_dropped": lambda q, K, V, mask, block: attend(q, K, V, mask, block, weight=lambda x, new: 0.0 if x - new < -6 else exp(x - new)),
+    "old_sums_are_dropped_at_a_large_rise": lambda q, K, V, mask, block: attend(q, K, V, mask, block, factor=lambda m, new: 0.0 if new - m > 6 else exp(m - new)),
+    "small_rises_are_not_rescaled": lambda q, K, V, mask, block: attend(q, K, V, mask, block, factor=lambda m, new: 1.0 if new - m < 0.2 else exp(m - new)),
+    "first_row_of_v_for_its_zeros": lambda q, K, V, mask, block: attend(q, K, V, mask, block) if any(mask) else [0.0 * x for x in V[0]],
+    "eight_tiles_at_most": lambda q, K, V, mask, block: attend(q, K[: 8 * block], V[: 8 * block], mask[: 8 * block], block),
+}

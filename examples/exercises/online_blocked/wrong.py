@@ -16,54 +16,6 @@ def attend(q, K, V, block, start_m=-inf, scale=None, tiles=None, newest=lambda m
     return end(o, l)
 
 
-def no_running_max(q, K, V, block):
-    return attend(q, K, V, block, 0.0, newest=lambda m, s: 0.0)
-
-
-def no_rescale_of_l(q, K, V, block):
-    return attend(q, K, V, block, fix_l=False)
-
-
-def no_rescale_of_o(q, K, V, block):
-    return attend(q, K, V, block, fix_o=False)
-
-
-def no_rescale_at_all(q, K, V, block):
-    return attend(q, K, V, block, fix_l=False, fix_o=False)
-
-
-def maximum_not_carried_over_tiles(q, K, V, block):
-    return attend(q, K, V, block, newest=lambda m, s: max(s))
-
-
-def maximum_not_carried_and_no_rescale(q, K, V, block):
-    return attend(q, K, V, block, newest=lambda m, s: max(s), factor=lambda m, new: 1.0)
-
-
-def finite_sentinel(q, K, V, block):
-    return attend(q, K, V, block, -1e9)
-
-
-def float32_lowest_as_sentinel(q, K, V, block):
-    return attend(q, K, V, block, -3.4e38)
-
-
-def maximum_starts_at_zero(q, K, V, block):
-    return attend(q, K, V, block, 0.0)
-
-
-def last_partial_tile_dropped(q, K, V, block):
-    return attend(q, K, V, block, tiles=[slice(j, j + block) for j in range(0, len(K) - block + 1, block)], end=lambda o, l: [x / (l or 1.0) for x in o])
-
-
-def last_tile_one_key_short(q, K, V, block):
-    return attend(q, K, V, block, tiles=[slice(j, min(j + block, len(K) - 1)) for j in range(0, max(1, len(K) - 1), block)] if len(K) > 1 else None)
-
-
-def tiles_overlap_by_one(q, K, V, block):
-    return attend(q, K, V, block, tiles=[slice(j, j + block + 1) for j in range(0, len(K), block)])
-
-
 def padded_tail_counts(q, K, V, block):
     def end(o, l):
         missing = -len(K) % block
@@ -84,18 +36,6 @@ def divides_inside_the_loop(q, K, V, block):
     return o
 
 
-def never_divides(q, K, V, block):
-    return attend(q, K, V, block, end=lambda o, l: o)
-
-
-def sign_of_the_weight(q, K, V, block):
-    return attend(q, K, V, block, newest=lambda m, s: min(s) if m == -inf else min(m, *s), weight=lambda x, new: exp(new - x), factor=lambda m, new: 0.0 if m == -inf else exp(new - m))
-
-
-def sign_of_the_rescale(q, K, V, block):
-    return attend(q, K, V, block, factor=lambda m, new: 0.0 if m == -inf else exp(new - m))
-
-
 def rescales_the_new_tile_too(q, K, V, block):
     m, l, o = -inf, 0.0, [0.0] * len(V[0])
     for j in range(0, len(K), block):
@@ -108,10 +48,6 @@ def rescales_the_new_tile_too(q, K, V, block):
     return [x / l for x in o]
 
 
-def mean_instead_of_sum(q, K, V, block):
-    return attend(q, K, V, block, end=lambda o, l: [x / l / len(K) for x in o])
-
-
 def mean_of_the_tiles(q, K, V, block):
     done = [attend(q, K[j : j + block], V[j : j + block], block) for j in range(0, len(K), block)]
     return [sum(column) / len(done) for column in zip(*done)]
@@ -122,10 +58,6 @@ def keeps_the_whole_row(q, K, V, block):
     m = next((x for x in s if isnan(x)), max(s))
     p = [exp(x - m) for x in s]
     return [sum(w * v[c] for w, v in zip(p, V)) / sum(p) for c in range(len(V[0]))]
-
-
-def ignores_the_block(q, K, V, block):
-    return attend(q, K, V, 1)
 
 
 def one_key_at_a_time(q, K, V, block):
@@ -163,26 +95,6 @@ def returns_early_on_nan(q, K, V, block):
 def nan_taken_for_small(q, K, V, block):
     keys = [j for j in range(len(K)) if not isnan(sum(K[j]))]
     return attend(q, [K[j] for j in keys], [V[j] for j in keys], block)
-
-
-def no_scale(q, K, V, block):
-    return attend(q, K, V, block, scale=1.0)
-
-
-def scale_by_d(q, K, V, block):
-    return attend(q, K, V, block, scale=len(q))
-
-
-def scale_by_the_width_of_v(q, K, V, block):
-    return attend(q, K, V, block, scale=sqrt(len(V[0])))
-
-
-def as_many_columns_as_q(q, K, V, block):
-    return attend(q, K, V, block)[: len(q)]
-
-
-def hard_codes_the_sample(q, K, V, block):
-    return [2.0]
 
 
 # What is wrong only where few look: a threshold, a shape, a list that is not the function's own.
@@ -238,34 +150,6 @@ def lagging(q, K, V, block, limit):
     return [x / l for x in o]
 
 
-def base_stays_while_each_step_is_small(q, K, V, block):
-    return lagging(q, K, V, block, 8)
-
-
-def base_stays_while_each_step_is_below_one(q, K, V, block):
-    return lagging(q, K, V, block, 1)
-
-
-def the_only_row_of_v_itself(q, K, V, block):
-    return V[0] if len(V) == 1 and not isnan(sum(K[0])) else attend(q, K, V, block)
-
-
-def small_rises_are_not_rescaled(q, K, V, block):
-    return attend(q, K, V, block, factor=lambda m, new: 1.0 if new - m < 0.2 else exp(m - new))
-
-
-def tiny_rises_are_not_rescaled(q, K, V, block):
-    return attend(q, K, V, block, factor=lambda m, new: 1.0 if new - m < 1e-4 else exp(m - new))
-
-
-def light_keys_are_dropped(q, K, V, block):
-    return attend(q, K, V, block, weight=lambda x, new: 0.0 if x - new < -6 else exp(x - new))
-
-
-def old_sums_are_dropped_at_a_large_rise(q, K, V, block):
-    return attend(q, K, V, block, factor=lambda m, new: 0.0 if new - m > 6 else exp(m - new))
-
-
 def two_exponentials_a_key_by_powers(q, K, V, block):
     """Right numbers, e ** x for each key and each rescale."""
     from math import e
@@ -318,14 +202,6 @@ def keeps_a_part_for_each_tile(q, K, V, block):
     return [sum(a * part[2][c] for a, part in zip(w, parts)) / l for c in range(len(V[0]))]
 
 
-def eight_tiles_at_most(q, K, V, block):
-    return attend(q, K[: 8 * block], V[: 8 * block], block)
-
-
-def first_entry_of_the_query_only(q, K, V, block):
-    return attend(q[:1] * len(q) if len(set(q)) == 1 else q, K, V, block, scale=sqrt(len(q)) if len(q) < 9 else 3.0001)
-
-
 KEPT = []
 
 
@@ -343,3 +219,38 @@ def nan_sought_in_the_first_entry_only(q, K, V, block):
     if any(isnan(x) for x in q):
         return [0.0] * len(V[0])
     return attend(q, K, V, block)
+
+
+WRONG = {   # the others, whose whole body is one expression
+    "no_running_max": lambda q, K, V, block: attend(q, K, V, block, 0.0, newest=lambda m, s: 0.0),
+    "no_rescale_of_l": lambda q, K, V, block: attend(q, K, V, block, fix_l=False),
+    "no_rescale_of_o": lambda q, K, V, block: attend(q, K, V, block, fix_o=False),
+    "no_rescale_at_all": lambda q, K, V, block: attend(q, K, V, block, fix_l=False, fix_o=False),
+    "maximum_not_carried_over_tiles": lambda q, K, V, block: attend(q, K, V, block, newest=lambda m, s: max(s)),
+    "maximum_not_carried_and_no_rescale": lambda q, K, V, block: attend(q, K, V, block, newest=lambda m, s: max(s), factor=lambda m, new: 1.0),
+    "finite_sentinel": lambda q, K, V, block: attend(q, K, V, block, -1e9),
+    "float32_lowest_as_sentinel": lambda q, K, V, block: attend(q, K, V, block, -3.4e38),
+    "maximum_starts_at_zero": lambda q, K, V, block: attend(q, K, V, block, 0.0),
+    "last_partial_tile_dropped": lambda q, K, V, block: attend(q, K, V, block, tiles=[slice(j, j + block) for j in range(0, len(K) - block + 1, block)], end=lambda o, l: [x / (l or 1.0) for x in o]),
+    "last_tile_one_key_short": lambda q, K, V, block: attend(q, K, V, block, tiles=[slice(j, min(j + block, len(K) - 1)) for j in range(0, max(1, len(K) - 1), block)] if len(K) > 1 else None),
+    "tiles_overlap_by_one": lambda q, K, V, block: attend(q, K, V, block, tiles=[slice(j, j + block + 1) for j in range(0, len(K), block)]),
+    "never_divides": lambda q, K, V, block: attend(q, K, V, block, end=lambda o, l: o),
+    "sign_of_the_weight": lambda q, K, V, block: attend(q, K, V, block, newest=lambda m, s: min(s) if m == -inf else min(m, *s), weight=lambda x, new: exp(new - x), factor=lambda m, new: 0.0 if m == -inf else exp(new - m)),
+    "sign_of_the_rescale": lambda q, K, V, block: attend(q, K, V, block, factor=lambda m, new: 0.0 if m == -inf else exp(new - m)),
+    "mean_instead_of_sum": lambda q, K, V, block: attend(q, K, V, block, end=lambda o, l: [x / l / len(K) for x in o]),
+    "ignores_the_block": lambda q, K, V, block: attend(q, K, V, 1),
+    "no_scale": lambda q, K, V, block: attend(q, K, V, block, scale=1.0),
+    "scale_by_d": lambda q, K, V, block: attend(q, K, V, block, scale=len(q)),
+    "scale_by_the_width_of_v": lambda q, K, V, block: attend(q, K, V, block, scale=sqrt(len(V[0]))),
+    "as_many_columns_as_q": lambda q, K, V, block: attend(q, K, V, block)[: len(q)],
+    "hard_codes_the_sample": lambda q, K, V, block: [2.0],
+    "base_stays_while_each_step_is_small": lambda q, K, V, block: lagging(q, K, V, block, 8),
+    "base_stays_while_each_step_is_below_one": lambda q, K, V, block: lagging(q, K, V, block, 1),
+    "the_only_row_of_v_itself": lambda q, K, V, block: V[0] if len(V) == 1 and not isnan(sum(K[0])) else attend(q, K, V, block),
+    "small_rises_are_not_rescaled": lambda q, K, V, block: attend(q, K, V, block, factor=lambda m, new: 1.0 if new - m < 0.2 else exp(m - new)),
+    "tiny_rises_are_not_rescaled": lambda q, K, V, block: attend(q, K, V, block, factor=lambda m, new: 1.0 if new - m < 1e-4 else exp(m - new)),
+    "light_keys_are_dropped": lambda q, K, V, block: attend(q, K, V, block, weight=lambda x, new: 0.0 if x - new < -6 else exp(x - new)),
+    "old_sums_are_dropped_at_a_large_rise": lambda q, K, V, block: attend(q, K, V, block, factor=lambda m, new: 0.0 if new - m > 6 else exp(m - new)),
+    "eight_tiles_at_most": lambda q, K, V, block: attend(q, K[: 8 * block], V[: 8 * block], block),
+    "first_entry_of_the_query_only": lambda q, K, V, block: attend(q[:1] * len(q) if len(set(q)) == 1 else q, K, V, block, scale=sqrt(len(q)) if len(q) < 9 else 3.0001),
+}
