@@ -20,6 +20,7 @@ import warnings
 
 try:
     from kit.backends import only, sdpa
+    from kit.card import ended
     from kit.command import command
     from kit.errors import reference
     from kit.inputs import DTYPES, inputs
@@ -320,4 +321,4 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

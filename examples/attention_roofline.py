@@ -25,7 +25,7 @@ import sys
 
 try:
     from kit.backends import only, sdpa
-    from kit.card import l2_bytes
+    from kit.card import ended, l2_bytes
     from kit.clock import alone, copy_row, median_and_spread, quantile, timed
     from kit.command import command
     from kit.errors import reference, relative_difference
@@ -382,4 +382,4 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

@@ -30,11 +30,11 @@ import warnings
 
 try:
     from kit.backends import only, sdpa
-    from kit.card import l2_bytes
+    from kit.card import ended, l2_bytes
     from kit.clock import alone, copy_row, median_and_spread, quantile, timed
     from kit.command import command
     from kit.errors import reference
-    from kit.inputs import DTYPES, SEED
+    from kit.inputs import check_input, DTYPES, SEED
     from kit.kernels import kernels_of, named, shortened, which_kernel
     from kit.memory import attempt, MIB, outcome, release
     from kit.sizes import kv_parts
@@ -59,6 +59,7 @@ def grouped(q, k, v):
     """
     import torch
 
+    check_query(q, k, v)
     B, H, _, d = q.shape
     q = q.reshape(B, k.shape[1], H // k.shape[1], d)       # [B, H_kv, G, d]
     s = q @ k.transpose(-2, -1) / math.sqrt(d)             # [B, H_kv, G, S]
@@ -72,12 +73,13 @@ def by_hand(q, k, v, parts):
     Shapes as in grouped(); S must be a multiple of parts. A part of a KV head's keys is a sequence of its own to the
     kernel, with the G queries of the group as its rows, so the kernel neither cuts nor groups anything itself. The partial
     o come out in the dtype of q, where the kernel's own split-KV keeps them in fp32. One part needs no merge.
-    Raises ValueError where parts does not divide S.
+    Raises ValueError where parts does not divide S, and what check_query() raises.
     """
     import torch
 
+    check_query(q, k, v)
     (B, H, _, d), (_, H_kv, S, _) = q.shape, k.shape
-    if S % parts:
+    if parts < 1 or S % parts:
         raise ValueError(f"parts = {parts} does not divide S = {S}")
     G, heads = H // H_kv, B * H_kv
     rows = q.reshape(heads, 1, G, d).expand(-1, parts, -1, -1).reshape(-1, 1, d)              # [B·H_kv·parts·G, 1, d]
@@ -87,6 +89,13 @@ def by_hand(q, k, v, parts):
     o, lse = o.reshape(heads, parts, G, d), lse.reshape(heads, parts, G, 1)
     w = torch.softmax(lse, dim=1)                          # e^(lse - lse of all): sums to 1 over the parts
     return (w * o).sum(dim=1).to(q.dtype).reshape(B, H, 1, d)
+
+
+def check_query(q, k, v):
+    """Raise a ValueError that names the argument when q is not one query a head, or k and v do not fit it."""
+    check_input(q, k, v)
+    if q.shape[2] != 1:
+        raise ValueError(f"q has {q.shape[2]} rows: a step of decoding has one query")
 
 
 def flash_sequences(q, k, v, count, rows, keys):
@@ -342,8 +351,10 @@ def trap_row(impl, S=4096, device="cuda"):
 
 
 def causal(q, k, v):
-    """sdpa() with is_causal=True: the mask is aligned at the top left, so that query 0 sees key 0."""
-    return sdpa(q, k, v, True)
+    """SDPA with is_causal=True, which sdpa() refuses here: the mask is aligned at the top left, so that query 0 sees key 0."""
+    import torch.nn.functional as F
+
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=q.shape[1] != k.shape[1])
 
 
 def lower_right(q, k, v):
@@ -467,4 +478,4 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

@@ -24,11 +24,12 @@ import warnings
 
 try:
     from kit.backends import BACKENDS, only, sdpa
-    from kit.card import gpu_problem, stop
+    from kit.card import ended, gpu_problem, stop
     from kit.errors import reference, relative_difference
-    from kit.inputs import BYTES, SEED
+    from kit.inputs import BYTES, check_input, SEED
     from kit.kernels import short, which_kernel
     from kit.memory import attempt, GIB, mib, minus, release
+    from kit.proof import company, warned
     from kit.sizes import kv_splits, largest_S, round_up
     from kit.table import cell, report, yes_no
     from flash_vs_naive_memory import flash, naive
@@ -47,6 +48,9 @@ def tiled_forward(q, k, v, causal=False, Br=32, Bc=32):
     """(o, lse) by online softmax: all that tiled_backward() needs. q, o [B, H, S, d], k and v [B, H_kv, S, d], lse [B, H, S]."""
     import torch
 
+    check_input(q, k, v, same_S=True)
+    if min(Br, Bc) < 1:
+        raise ValueError(f"Br = {Br}, Bc = {Bc}: a tile has at least one row and one column")
     S, group = q.shape[2], q.shape[1] // k.shape[1]
     o, lse = torch.empty_like(q), q.new_empty(q.shape[:3])
     for i in range(0, S, Br):                              # outer loop: Q tiles
@@ -68,10 +72,16 @@ def tiled_backward(q, k, v, o, lse, do, causal=False, Br=32, Bc=32):
     """(dq, dk, dv), tile by tile. p is computed again from lse; the largest tensor made is one tile or one of the gradients.
 
     q, o, do, dq [B, H, S, d]; k, v, dk, dv [B, H_kv, S, d]; lse [B, H, S]; one floating dtype. GQA: the G query heads of a group add
-    their gradients of the KV head that they share.
+    their gradients of the KV head that they share. Raises ValueError, naming the argument, for other shapes and for tiles of nothing.
     """
     import torch
 
+    check_input(q, k, v, same_S=True)
+    for name, x, expected in (("o", o, q.shape), ("lse", lse, q.shape[:3]), ("do", do, q.shape)):
+        if x.shape != expected:
+            raise ValueError(f"{name} is {list(x.shape)}: {list(expected)} belongs to this q")
+    if min(Br, Bc) < 1:
+        raise ValueError(f"Br = {Br}, Bc = {Bc}: a tile has at least one row and one column")
     S, group, scale = q.shape[2], q.shape[1] // k.shape[1], 1 / math.sqrt(q.shape[-1])
     delta = (do * o).sum(-1, keepdim=True)                 # [B, H, S, 1], equal to the row sums of p * dp
     dq, dk, dv = torch.zeros_like(q), torch.empty_like(k), torch.empty_like(v)
@@ -398,14 +408,14 @@ def training_row(part, shape, sides=("naive", "flash")):
         release()
     both = all(row[f"{name}_fwd_ms"] is not None for name in functions)
     row.update({
-        "ratio": row["naive_mib"] / row["flash_mib"] if row["naive_mib"] and row["flash_mib"] else None,
-        "kept_ratio": row["naive_kept_mib"] / row["flash_kept_mib"] if row["naive_mib"] and row["flash_mib"] else None,
+        "ratio": row["naive_mib"] / row["flash_mib"] if ran["naive"] and ran["flash"] else None,
+        "kept_ratio": row["naive_kept_mib"] / row["flash_kept_mib"] if ran["naive"] and ran["flash"] else None,
         "speedup": (row["naive_fwd_ms"] + row["naive_bwd_ms"]) / (row["flash_fwd_ms"] + row["flash_bwd_ms"]) if both else None,
         "flash_bwd_over_fwd": row["flash_bwd_ms"] / row["flash_fwd_ms"] if row["flash_fwd_ms"] else None,
         "naive_bwd_over_fwd": row["naive_bwd_ms"] / row["naive_fwd_ms"] if row["naive_fwd_ms"] else None,
         "flash_fwd_tflops": rate(shape, row["flash_fwd_ms"], 2), "flash_bwd_tflops": rate(shape, row["flash_bwd_ms"], 5),
         "in_l2": bool(guess["flash"][1] <= getattr(card, "L2_cache_size", 0)),
-        "status": "ok" if row["flash_mib"] and (row["naive_mib"] or "naive" not in sides) else "oom",
+        "status": "ok" if all(ran[name] for name in sides) else "oom",
     })
     return row
 
@@ -429,7 +439,7 @@ def default_row(shape):
     side = forced("default")
     peak, kept, grads = attempt(weigh_training, side, shape) or (None, None, None)
     del grads
-    times = attempt(time_training, side, shape) if peak else None
+    times = None if peak is None else attempt(time_training, side, shape)
     return {"part": "default", **shape, "backend": backend, "default_mib": mib(peak), "default_kept_mib": mib(kept), **timing_columns("default", times),
             "default_bwd_tflops": rate(shape, times and spread(times["bwd"])[0], 5), "kernel": attempt(training_kernels, side, shape) if times else None,
             "status": "ok" if times else "oom"}
@@ -616,6 +626,7 @@ def main(argv=None):
     if not problem:
         torch.cuda.set_device(options.device)
         print(f"{torch.cuda.get_device_name(options.device)}, PyTorch {torch.__version__}", flush=True)
+        warned(company())
     check(device="cpu" if problem else None)
     print("check: the tiled backward pass is autograd's to 1e-10 in fp64 and passes gradcheck; flash's gradients are as good as naive's", flush=True)
     if not options.check:
@@ -624,4 +635,4 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

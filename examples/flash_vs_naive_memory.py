@@ -26,11 +26,12 @@ import subprocess
 import sys
 
 try:
-    from kit.card import gpu_problem, stop
+    from kit.card import ended, gpu_problem, stop
     from kit.errors import reference, relative_difference
-    from kit.inputs import BYTES, inputs, SEED
+    from kit.inputs import BYTES, check_input, inputs, SEED
     from kit.kernels import kernels_of, once, short, shortened
-    from kit.memory import attempt, GIB, mib, MIB, minus, release
+    from kit.memory import attempt, GIB, mib, MIB, minus, release, SAID
+    from kit.proof import company, warned
     from kit.sizes import kv_splits, largest_S, round_up
     from kit.table import cell, report, yes_no
 except ModuleNotFoundError:
@@ -54,6 +55,7 @@ def naive(q, k, v, causal=False):
     """
     import torch
 
+    check_input(q, k, v, causal)
     S, d = q.shape[2:]
     group = q.shape[1] // k.shape[1]
     if group > 1:
@@ -76,6 +78,7 @@ def flash(q, k, v, causal=False):
     import torch.nn.functional as F
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
+    check_input(q, k, v, causal)
     with sdpa_kernel([SDPBackend.FLASH_ATTENTION]):
         return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
 
@@ -227,11 +230,15 @@ def call_of(side, shape):
 def warm_up():
     """Run every path once, so that what libraries keep for good is there before the first baseline. Returns those MiB.
 
-    The first matmul makes cuBLAS keep a workspace (32 MiB on an H200, 8.125 MiB on an RTX 4090).
+    The first matmul makes cuBLAS keep a workspace (32 MiB on an H200, 8.125 MiB on an RTX 4090). What labs before this one, in the same
+    process, made it keep is dropped first: autograd's thread has one of its own.
     """
     import torch
     import torch.nn.functional as F
 
+    getattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: None)()
+    release()
+    before = torch.cuda.memory_stats()["requested_bytes.all.current"]
     for dtype in ("bf16", "fp16"):
         for kv_heads, causal in HEADS:
             for d in (128, 100):
@@ -242,24 +249,24 @@ def warm_up():
     del small
     torch.cuda.synchronize()
     release()
-    return torch.cuda.memory_stats()["requested_bytes.all.current"] / MIB
+    return (torch.cuda.memory_stats()["requested_bytes.all.current"] - before) / MIB
 
 
 def pair_row(part, shape, sms, kernels=None):
     """One row: both sides weighed on one shape, their outputs compared, their kernels named (or given)."""
     naive_peak, naive_alloc, naive_o = attempt(weigh, naive, shape) or (None, None, None)
     flash_peak, flash_alloc, flash_o = attempt(weigh, flash, shape) or (None, None, None)
-    rel_err = relative_difference(flash_o, naive_o) if naive_peak and flash_peak else None
+    both = naive_peak is not None and flash_peak is not None
+    rel_err = relative_difference(flash_o, naive_o) if both else None
     del naive_o, flash_o
     if rel_err is not None and not rel_err <= 0.02:
         raise AssertionError(f"naive and flash differ by {rel_err:.1e} (relative, Frobenius norm) on {shape}")
     if kernels is None:
-        calls = {side: call_of({"naive": naive, "flash": flash}[side], shape) for side, peak in (("naive", naive_peak), ("flash", flash_peak)) if peak}
+        calls = {side: call_of({"naive": naive, "flash": flash}[side], shape) for side, peak in (("naive", naive_peak), ("flash", flash_peak)) if peak is not None}
         seen = attempt(kernels_of, *calls.values()) or attempt(kernels_of, *calls.values()) or [[] for _ in calls]   # again with the cache emptied
         kernels = dict(zip(calls, seen))
         release()
     naive_predicted, flash_predicted = predicted(shape, sms)
-    both = naive_peak and flash_peak
     return {
         "part": part, **shape,
         "naive_mib": mib(naive_peak), "flash_mib": mib(flash_peak),
@@ -282,15 +289,13 @@ def default_row(workspace_mib):
         return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
 
     shape = {**QWEN, "S": 4096}
-    weighed = attempt(weigh, default, shape)
-    peak = weighed[0] if weighed else None
-    del weighed
+    peak = (attempt(weigh, default, shape) or (None,))[0]
     q, k, v = inputs(shape)
     choice = torch._fused_sdp_choice(q, k, v, None, 0.0, False)
     backend = {int(member.value): name for name, member in SDPBackend.__members__.items()}.get(int(choice), str(choice))
     return {
         "part": "default", **shape, "default_mib": mib(peak), "backend": backend, "workspace_mib": workspace_mib,
-        "kernel": once(kernels_of(lambda: default(q, k, v, False))[0]) if peak else None, "status": "ok" if peak else "oom",
+        "kernel": None if peak is None else once(kernels_of(lambda: default(q, k, v, False))[0]), "status": "oom" if peak is None else "ok",
     }
 
 
@@ -386,7 +391,7 @@ def capped_child():
     reply({
         "part": "cap", "impl": job["impl"], **shape, "cap_gib": job["cap_gib"], "peak_mib": mib(peak), "predicted_mib": mib(size),
         "diff_bytes": minus(size, peak), "reserved_mib": mib(reserved), "workspace_mib": workspace_mib,
-        "kernel": once(kernels_of(call_of(side, shape))[0]) if peak else None, "status": "ok" if peak else "oom",
+        "kernel": None if peak is None else once(kernels_of(call_of(side, shape))[0]), **({"status": "oom", "oom": SAID[-1]} if peak is None else {"status": "ok"}),
     })
 
 
@@ -626,6 +631,7 @@ def main(argv=None):
     if torch.version.hip:
         print("ROCm build: the formula of flash describes the CUDA kernel; here its prediction is off.")
     print(f"{torch.cuda.get_device_name(index)}, PyTorch {torch.__version__}", flush=True)
+    warned(company())
     check()
     print("check: naive and flash agree with fp64 attention, 28/28 and 28/4 heads, with and without mask", flush=True)
     print("\n" + footer(values(report(measure(), header, line))), flush=True)
@@ -633,4 +639,4 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

@@ -52,11 +52,12 @@ import tempfile
 
 try:
     from kit.backends import only, sdpa
-    from kit.card import gpu_problem, stop
+    from kit.card import ended, gpu_problem, stop
     from kit.errors import reference
     from kit.inputs import BYTES, inputs
     from kit.kernels import once, short
-    from kit.memory import attempt, mib, release
+    from kit.memory import attempt, mib, release, SAID
+    from kit.proof import company, warned
     from kit.table import cell, report, yes_no
     from io_counter import flash_traffic
 except ModuleNotFoundError:
@@ -268,7 +269,7 @@ def counted_child(manifest, device):
                 if not is_refusal(error):
                     raise
                 status = "refused"
-            out.write(json.dumps({"case": case, "steps": steps, "status": status}) + "\n")
+            out.write(json.dumps({"case": case, "steps": steps, "status": status, **({"oom": SAID[-1]} if status == "oom" else {})}) + "\n")
             out.flush()
 
 
@@ -449,7 +450,7 @@ def rows_of(kernels, found, passes, sms, l2, ncu=None):
         whole = [sum(run, []) for run in zip(*each.values())] if entry["status"] == "ok" else []
         if whole and not all(map(all, each.values())):
             raise RuntimeError(f"a step of {case['impl']} at S = {case['S']} launched no kernel that ncu saw")
-        totals.append(row_of("total", case, steps, whole, entry["status"], sms) | common)
+        totals.append(row_of("total", case, steps, whole, entry["status"], sms) | common | ({"oom": entry["oom"]} if "oom" in entry else {}))
         if whole:
             singles += [row_of("kernel", case, [step], each[step], "ok", sms) | common for step in steps]
     return totals + singles
@@ -632,6 +633,7 @@ def main(argv=None):
     if torch.version.hip:
         return stop("ncu counts on NVIDIA GPUs only, and this is a ROCm build.")
     torch.cuda.set_device(options.device)
+    warned(company())
     try:
         print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, ncu {version_of(find_ncu())}", flush=True)
         check()
@@ -643,4 +645,4 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

@@ -29,12 +29,12 @@ import sys
 import time
 
 try:
-    from kit.card import gpu_problem, stop
+    from kit.card import ended, gpu_problem, stop
     from kit.clock import quantile
     from kit.errors import reference, relative_difference
-    from kit.inputs import inputs
+    from kit.inputs import check_input, inputs
     from kit.kernels import once, short, which_kernel
-    from kit.memory import attempt, GIB, MIB, mib, minus, release
+    from kit.memory import attempt, GIB, MIB, mib, minus, release, SAID
     from kit.sizes import largest_S, round_up
     from kit.table import report
     from ring.formulas import by_head_bytes, one_gpu_bytes, pass_bytes, QWEN, ring_bytes, sizes_of
@@ -79,8 +79,10 @@ def seen(rank, source, s, causal, sharding):
 
     A block is masked on the diagonal alone; elsewhere it is seen whole, by half, or not at all. With zigzag sharding the
     first halves are the early chunks: all queries see the early chunk of a rank before them, and of a rank behind them only
-    the late queries see anything, and that is all of it.
+    the late queries see anything, and that is all of it. Raises ValueError for any other sharding, and for halves that are none.
     """
+    if sharding not in ("contiguous", "zigzag") or causal and sharding == "zigzag" and s % 2:
+        raise ValueError(f"sharding = {sharding}, s = {s}: contiguous, or zigzag with an even s")
     every, early, late = slice(0, s), slice(0, s // 2), slice(s // 2, s)
     if not causal or source == rank:
         return every, every, causal
@@ -95,6 +97,7 @@ def flash_part(q, k, v, causal=False):
     """Attention over some of the keys by PyTorch's flash kernel: (o, lse).  # q [B, H, s_q, d], k, v [B, H_kv, s, d]; [B, H, s_q, d], [B, H, s_q]"""
     import torch
 
+    check_input(q, k, v, causal)
     aten = torch.ops.aten
     kernel = aten._scaled_dot_product_flash_attention if q.is_cuda else aten._scaled_dot_product_flash_attention_for_cpu
     return kernel(q, k, v, 0.0, causal)[:2]
@@ -108,6 +111,8 @@ def merge_into(o, lse, o_part, lse_part):
     """
     import torch
 
+    if o_part.shape != o.shape or not lse.shape == lse_part.shape == o.shape[:3]:
+        raise ValueError(f"o_part is {list(o_part.shape)}, lse_part {list(lse_part.shape)}: they must be as o, {list(o.shape)}, and lse, {list(lse.shape)}")
     total = torch.logaddexp(lse, lse_part)
     o.mul_((lse - total).exp_().unsqueeze(-1))
     o.addcmul_(o_part, (lse_part - total).exp_().unsqueeze(-1))
@@ -123,6 +128,7 @@ def ring_attention(q, k, v, causal, sharding, ring, overlap=True, buffers=None):
     """
     import torch
 
+    check_input(q, k, v, same_S=True)
     s, steps = q.shape[2], ring.size
     o = torch.zeros(q.shape, dtype=torch.float32, device=q.device)
     lse = torch.full(q.shape[:3], -math.inf, device=q.device)
@@ -541,7 +547,7 @@ def rows_under_cap(step=4096):
             peak, kernels = gathered(found)[last] if ok else (None, [])
             yield {"part": "cap", "impl": impl, **QWEN, "S": S, "causal": True, "sharding": None if gpus == 1 else "zigzag", "gpus": gpus,
                    "cap_gib": CAP_GIB, "peak_mib": mib(peak), "predicted_mib": mib(size(S)), "diff_bytes": minus(size(S), peak),
-                   **kernel_columns(kernels), "status": "ok" if ok else "oom"}
+                   **kernel_columns(kernels), **({"status": "ok"} if ok else {"status": "oom", "oom": sum(gathered(SAID[-1:]), [])[0]})}
 
 
 def gpu_rows():
@@ -641,4 +647,4 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

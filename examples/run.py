@@ -9,6 +9,7 @@ A lab is a file beside this one with a function measure(). It has check(), which
 which yields one flat dict a row; values(rows), one flat dict; header(part), line(row), footer(values), the text of its table.
 The result goes to <results>/<gpu>/<lab>.json, one row a line, replaced atomically after every row. It holds no host, user or
 path, and nothing that follows from its rows. results/schema.json describes it. A run that stops early keeps its rows and says so in run.status.
+A row that ran names its kernel, and one that ran out of memory says what the allocator said: a lab reports nothing that it did not see.
 An exception of a lab's with `cannot_run_here` (counters without permission, say) before the first row makes it "skipped" and not
 "failed", and leaves its last result alone. Neither stops the labs behind it.
 """
@@ -32,8 +33,10 @@ import threading
 import time
 
 try:
-    from kit.card import gpu_problem, stop
+    from kit.card import ended, gpu_problem, stop
     from kit.identity import identity, Module
+    from kit.memory import SAID
+    from kit.proof import company, warned
 except ModuleNotFoundError:
     sys.exit(print("This is the source, which needs the folder kit beside it. The single file is examples/run.py of the lesson's site.", file=sys.stderr) or 2)
 
@@ -73,13 +76,16 @@ def run_lab(name, path, results, commit=None, dirty=None, device=0):
         return verdict(error)
     gc.collect()
     gc.freeze()                                            # what is imported stays: a lab's collections need not walk it again
+    said_before = len(SAID)
     result = {
         "schema": 2, "lab": name, "source": source(path, commit, dirty),
         "run": {"started": started, "seconds": None, "command": f"python examples/run.py {name}", "seed": getattr(lab, "SEED", None),
-                "status": "running", "error": None},
+                "status": "running", "error": None, "card": warned(company())},
         "machine": machine(device), "software": software(), "rows": [],
     }
     target = results / slug(result["machine"]["gpu"]) / f"{name}.json"
+    if other := another_card(target, result["machine"]):
+        return "failed", other
 
     def say(text):
         if text:
@@ -94,12 +100,13 @@ def run_lab(name, path, results, commit=None, dirty=None, device=0):
         for row in lab.measure():
             if not result["rows"] or row.get("part") != result["rows"][-1].get("part"):
                 say(lab.header(row.get("part")))
-            result["rows"].append(row)
+            result["rows"].append(witnessed(row, getattr(lab, "SAID", SAID)[said_before:]))
             say(lab.line(row))
             save()
         say(lab.footer(lab.values(result["rows"])))
         if not result["rows"]:
             raise ValueError("measure() gave no row")
+        result["run"]["card"] = worse(result["run"]["card"], company())
         save("ok")
     except BaseException as error:
         try:
@@ -107,11 +114,41 @@ def run_lab(name, path, results, commit=None, dirty=None, device=0):
                 save("failed", type(error).__name__)       # the message may name a path: it goes to the screen only
         except Exception as unsaved:                       # the disk is full, or the last row is nothing that JSON can say
             print(f"{name}: the last row is not saved: {' '.join(str(unsaved).split())}", file=sys.stderr, flush=True)
-        if not isinstance(error, (Exception, SystemExit)):
+        if isinstance(error, BrokenPipeError) or not isinstance(error, (Exception, SystemExit)):
             raise
         return verdict(error, result["rows"])
     print(f"{name}: {len(result['rows'])} rows in {result['run']['seconds']:.0f} s -> {slug(result['machine']['gpu'])}/{name}.json", flush=True)
     return None
+
+
+def witnessed(row, said):
+    """The row; with what the allocator said last, when it ran out of memory. Raises ValueError for what no lab can have seen."""
+    if row.get("status") == "oom" and not row.get("oom"):
+        if not said:
+            raise ValueError("a row says oom, and no allocation failed")
+        return {**row, "oom": said[-1]}
+    if row.get("status") == "ok" and not row.get("kernel"):
+        raise ValueError("a row says ok, and the profiler saw no kernel: end what else profiles on this card, and measure again")
+    return row
+
+
+def worse(before, after):
+    """What company() found before a lab and after it: the larger of each."""
+    most = {name: max((found[name] for found in (before, after) if found[name] is not None), default=None) for name in ("others_mib", "spread_pct")}
+    return {"idle": before["idle"] and after["idle"], **most}
+
+
+def another_card(path, machine):
+    """Why a result may not be replaced by one of this card, in one line: it is of a card with the same name and other memory; None when it may."""
+    try:
+        had = json.loads(path.read_text("utf-8"))["machine"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    one, two = had.get("memory"), machine["memory"]
+    if not isinstance(one, int) or abs(one - two) <= 0.03 * max(one, two):
+        return None
+    return (f"{path.parent.name}/{path.name} is of a {had.get('gpu')} with {one / 2**30:.1f} GiB, and this one has {two / 2**30:.1f} GiB: "
+            "two cards of one name need two folders. Choose another: --results DIR")
 
 
 def verdict(error, rows=()):
@@ -170,7 +207,7 @@ def strict(value):
 
 def source(path, commit=None, dirty=None):
     """The program: its name, the identity of what measures in it, the commit, and whether it, or what it imports from beside it, differs from that commit's version."""
-    if commit is None:
+    if commit is None and git("ls-tree", "HEAD", "--", path.name):       # else the repository around this folder is somebody else's
         commit = git("rev-parse", "HEAD")
     if dirty is None and commit:
         changes = git("status", "--porcelain", "--", *map(str, [path, *Module(path).loaded]))
@@ -250,7 +287,7 @@ def cannot_write(folder):
 
 
 def main(argv=None):
-    """Command line. Exit status 0, 1 when a lab failed, 2 when nothing could be started, 3 when none failed and some were skipped."""
+    """Command line. Exit status 0, 1 when a lab failed, 2 when nothing could be started, 3 when none can run here; what was skipped is said."""
     if (argv := sys.argv[1:] if argv is None else argv)[:1] == ["compare"]:
         return load(HERE / "compare.py").main(argv[1:])
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], epilog="run.py compare A B: two folders of results side by side; see compare --help")
@@ -276,6 +313,8 @@ def main(argv=None):
         return stop(problem)
     import torch
 
+    if not re.search("[a-z0-9]", torch.cuda.get_device_name(options.device).lower()):
+        return stop("This card has no name, and results are kept under the card's. A driver that is newer may tell it.")
     torch.cuda.set_device(options.device)
     asked, left = list(dict.fromkeys(options.labs or labs)), {}
     for name in asked:
@@ -285,12 +324,12 @@ def main(argv=None):
             print(f"{name}: {gave_up[0]}", flush=True)
     if not left:
         return 0
-    return stop(summary(left, len(asked)), 1 if any(word == "failed" for word, _ in left.values()) else 3)
+    return stop(summary(left, len(asked)), 1 if any(word == "failed" for word, _ in left.values()) else 3 if len(left) == len(asked) else 0)
 
 
 if __name__ == "__main__":
     sys.stdout.reconfigure(errors="backslashreplace")      # a character that this terminal lacks ends no measurement
     try:
-        sys.exit(main())
+        sys.exit(ended(main))
     except KeyboardInterrupt:
         sys.exit(stop("Interrupted. Rows measured before that are kept.", 130))

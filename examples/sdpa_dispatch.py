@@ -25,6 +25,7 @@ import warnings
 
 try:
     from kit.backends import BACKENDS
+    from kit.card import ended
     from kit.command import command
     from kit.inputs import DTYPES, SEED
     from kit.kernels import kernels_of, once, short, which_kernel
@@ -301,7 +302,7 @@ def dispatch_rows():
     for case, row in rows:
         for prefix, setting in SETTINGS.items():
             if prefix + "error" in row:
-                row.update(findings(case, setting, prefix, names.get((case["case"], prefix), [])))
+                row.update(findings(case, setting, prefix, names.get((case["case"], prefix))))
             else:
                 row.update({prefix + key: row[key] for key in COPIED})
         row["status"] = "ok" if row["error"] or row["extra_mib"] is not None else "oom"
@@ -309,9 +310,10 @@ def dispatch_rows():
 
 
 def findings(case, setting, prefix, names):
-    """The columns of one run of a case: whose kernels they are, how many, and what they need above the inputs."""
+    """The columns of one run of a case: whose kernels they are, how many, and what they need above the inputs. names: None when it was refused."""
+    ran, names = names is not None, names or []
     doubled = case["group"] == "first" or backend_of(names) != "cudnn"
-    size, growth, score_bytes = (attempt(grown, case, setting, doubled) if names else None) or (None, None, None)
+    size, growth, score_bytes = (attempt(grown, case, setting, doubled) if ran else None) or (None, None, None)
     found = {"backend": backend_of(names), "launches": len(names), "extra_mib": size, "growth": growth, "score_bytes": score_bytes,
              "kernel": attention_kernel(names)}
     return {prefix + key: value for key, value in found.items()}
@@ -577,4 +579,4 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

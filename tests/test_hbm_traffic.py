@@ -363,6 +363,7 @@ def test_what_ncu_cannot_count_is_said_in_one_line(ncu, name, monkeypatch, capsy
     body, expected = REFUSALS[name]
     ncu(body)
     monkeypatch.setattr(lab, "gpu_problem", lambda device: None)
+    monkeypatch.setattr(lab, "company", lambda: {"idle": True})
     monkeypatch.setattr(lab, "check", lambda: None)
     monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA H200")
@@ -375,6 +376,7 @@ def test_without_ncu_it_says_how_to_get_it(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
     monkeypatch.setattr(lab, "gpu_problem", lambda device: None)
+    monkeypatch.setattr(lab, "company", lambda: {"idle": True})
     monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA H200")
     assert lab.main([]) == 2

@@ -574,8 +574,9 @@ def test_every_row(two):
 
 def test_out_of_memory_under_the_cap_is_a_row(two, monkeypatch):
     monkeypatch.setattr(lab, "attempt", lambda measure, impl, S, ring: None if impl == "ring" else measure(impl, S, ring))
+    monkeypatch.setattr(lab, "SAID", ["Tried to allocate 8.00 GiB"])
     rows = list(lab.rows_under_cap())
-    assert {row["impl"] for row in rows if row["status"] == "oom"} == {"ring"}
+    assert {(row["impl"], row["oom"]) for row in rows if row["status"] == "oom"} == {("ring", lab.SAID[0])}
     gone = [row for row in rows if row["status"] == "oom"]
     assert len(gone) == 4 and all(row["peak_mib"] is row["kernel"] is row["diff_bytes"] is None for row in gone)
     assert lab.values(rows)["cap_ring_fit_S"] is None and lab.values(rows)["cap_one_gpu_fit_S"] and lab.line(gone[0])

@@ -2,13 +2,19 @@
 
 import contextlib
 
+from kit.inputs import check_input
+
 BACKENDS = {"math": "MATH", "flash": "FLASH_ATTENTION", "efficient": "EFFICIENT_ATTENTION", "cudnn": "CUDNN_ATTENTION"}
 
 
 def sdpa(q, k, v, causal=False):
-    """PyTorch's scaled_dot_product_attention, by whichever backend is allowed where it is called. Shapes as in naive()."""
+    """PyTorch's scaled_dot_product_attention, by whichever backend is allowed where it is called. Shapes as in naive().
+
+    Raises ValueError, naming the argument, when shapes do not fit, or causal meets S_q other than S_kv: PyTorch would align at the top left.
+    """
     import torch.nn.functional as F
 
+    check_input(q, k, v, causal)
     return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
 
 

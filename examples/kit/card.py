@@ -1,14 +1,17 @@
 """The card: whether attention can be measured on it, and what it says of itself.
 
-A lab proves here that it may start; an instrument is proved where it stands, in clock, memory and kernels.
+A lab proves here that it may start: last, that its instruments show something (proof.py).
 """
 
+import os
 import sys
 import warnings
 
+from kit.proof import unproven
+
 
 def gpu_problem(device=0):
-    """Why flash attention cannot run on GPU number `device` here, in one line; None when it can."""
+    """Why flash attention cannot run, or be measured, on GPU number `device` here, in one line; None when it can."""
     try:
         import torch
     except ImportError:
@@ -42,7 +45,7 @@ def gpu_problem(device=0):
         why = " ".join(str(error).split())[:120]
         built = " ".join(torch.cuda.get_arch_list())
         return f"{name} ({major}.{minor}) runs no kernel of PyTorch {torch.__version__}, built for {built}: {why}. Install a build that names this card."
-    return None if ok else f"{name} computes a wrong 16 x 16 matmul: the installation or the card is broken."
+    return unproven(device) if ok else f"{name} computes a wrong 16 x 16 matmul: the installation or the card is broken."
 
 
 def l2_bytes():
@@ -50,6 +53,17 @@ def l2_bytes():
     import torch
 
     return getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "L2_cache_size", 0) or 64 * 2**20
+
+
+def ended(main):
+    """main()'s exit status; 141, quietly, where nobody reads on what it prints (`| head`), as a program ends that SIGPIPE stops."""
+    try:
+        status = main()
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())       # or the interpreter would try once more
+        return 141
 
 
 def stop(why, status=2):

@@ -3,6 +3,7 @@
 import argparse
 
 from kit.card import gpu_problem, stop
+from kit.proof import company, warned
 from kit.table import report
 
 
@@ -23,6 +24,7 @@ def command(argv, doc, check, checked, measure, header, line, values, footer, pr
 
     torch.cuda.set_device(options.device)
     print(f"{torch.cuda.get_device_name(options.device)}, PyTorch {torch.__version__}", flush=True)
+    warned(company())
     check()
     print(f"check: {checked}", flush=True)
     print(footer(values(report(measure(), header, line))), flush=True)

@@ -4,22 +4,23 @@ import gc
 import re
 
 MIB, GIB = 2**20, 2**30
+SAID = []
 
 
 def attempt(measure, *args):
-    """measure(*args), or None when the GPU's memory does not suffice.
+    """measure(*args), or None when the GPU's memory does not suffice; what the exception said is then the last of SAID.
 
     The cleaning stands after the except block: inside it the exception still holds every frame, and they hold the tensors.
     """
-    result = None
     try:
-        result = measure(*args)
+        return measure(*args)
     except RuntimeError as error:
         if "out of memory" not in str(error).lower():
             raise
-    if result is None:
-        release()
-    return result
+        asked = re.search(r"Tried to allocate [\d.]+ \w+", str(error))    # the rest names processes
+        SAID.append(asked[0] if asked else "out of memory")
+    release()
+    return None
 
 
 def release():

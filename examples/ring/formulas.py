@@ -23,7 +23,10 @@ def ring_bytes(B, heads, kv_heads, S, d, P, e=2):
     accumulators  o in fp32, and the LSE
     part          o of the kernel in the dtype of q, and its LSE
     weights       the new LSE, and e^(lse - new LSE), fp32
+    Raises ValueError when P does not divide S.
     """
+    if P < 1 or S % P:
+        raise ValueError(f"P = {P} does not divide S = {S}")
     s = S // P
     inputs = B * (heads + 2 * kv_heads) * s * d * e
     buffers = min(2, P - 1) * 2 * B * kv_heads * s * d * e

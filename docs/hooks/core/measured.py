@@ -93,7 +93,9 @@ class Numbers:
         text = " · ".join(map(plain, parts))
         link = f'<a href="{self.place.root}{result["url"]}">JSON</a>'
         stale = f' <strong class="stale">{words.provenance.stale}</strong>' if result["stale"] else ""
-        return f'<p class="provenance" data-search-exclude>{words.provenance.measured}{badge} · {text} · {link}{stale}</p>'
+        card = result["run"].get("card") or {"idle": True}
+        busy = "" if card["idle"] else f' <strong class="stale">{words.provenance.busy.format(mib=round(card["others_mib"]), spread=round(card["spread_pct"] or 0))}</strong>'
+        return f'<p class="provenance" data-search-exclude>{words.provenance.measured}{badge} · {text} · {link}{stale}{busy}</p>'
 
 
 def parse(text):
