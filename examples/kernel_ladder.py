@@ -9,11 +9,15 @@ limit moves every time by several per cent within a run: ratios are of medians o
 
 Parts: "grid" and "shapes" (GQA, d = 64), FLOPs of the function, half of them under a mask; "decode", one query over the shape
 of Qwen2.5-7B, inputs that take turns until they are four times the L2 cache; "code", what the compiler made of each rung.
-Left out: the backward pass, dropout, packed sequences of different length. GB is 10^9 bytes.
+What bounds a rung: the largest of three shares of its time, or "waits" when none reaches 60 %: the multiplications at the
+rate of the matmul; the bytes that must cross device memory at the rate of a copy; the exponentials at 16 a cycle and
+multiprocessor, at the card's highest clock. The last is a lower bound: under its power limit the card clocks lower.
+Left out: the backward pass, dropout, packed sequences of different length, counters. MiB is 2^20 bytes, GB is 10^9.
 """
 
 import argparse
 import contextlib
+import functools
 import importlib
 import random
 import sys
@@ -22,7 +26,9 @@ try:
     from kit.card import gpu_problem, l2_bytes, stop
     from kit.clock import median_and_spread, quantile
     from kit.kernels import named, which_kernel
+    from kit.memory import mib
     from kit.table import report, yes_no
+    from io_counter import flash_traffic
 except ModuleNotFoundError:
     sys.exit(print("This is the source, which needs the folder kit beside it. The single file is examples/kernel_ladder.py of the lesson's site.", file=sys.stderr) or 2)
 
@@ -32,6 +38,8 @@ RUNGS = ("unfused", "fused", "diagonal", "descriptors", "partitions", "pipelined
 BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION"}
 LENGTHS = (1024, 2048, 4096, 8192, 16384)
 SHAPE = {"B": 1, "heads": 28, "kv_heads": 28, "d": 128, "dtype": "bf16"}
+EXPONENTIALS = 16                                          # a cycle and multiprocessor, from compute capability 8.0 on
+BUSY = 60                                                  # percent of its time from which on a unit is what bounds a kernel
 DECODE = ((1, 4096), (1, 65536), (4, 16384), (16, 16384), (64, 4096), (64, 16384))
 
 
@@ -101,9 +109,59 @@ def interleaved(calls, turns=TURNS):
     return found
 
 
-def launched(name, call):
+@functools.cache
+def code(name, causal, S, d, kv_heads):
+    """What the compiler made of the kernels that a call of a rung launches, one query where it is decode: columns as kernels/machine.py names them."""
+    import torch
+
+    q, k = (torch.empty(1, heads, rows, d, device="cuda", dtype=torch.bfloat16) for heads, rows in ((28, 1 if name == "decode" else S), (kv_heads, S)))
+    return rung("machine").compiled(lambda: rung(name).attention(q, k, k, causal), 90)
+
+
+def launched(name, call, *case):
     """Columns of a row: the kernels of one call, as the profiler saw those of PyTorch, and as Triton launches those of a rung."""
-    return named(which_kernel(call) if name in BACKENDS else [kernel["name"] for kernel in rung("machine").compiled(call, 90)])
+    return named(which_kernel(call) if name in BACKENDS else [kernel["name"] for kernel in code(name, *case)])
+
+
+def cycles_per_ms():
+    """Cycles of all multiprocessors in a millisecond at the card's highest clock; None where this PyTorch does not say."""
+    import torch
+
+    card = torch.cuda.get_device_properties(torch.cuda.current_device())
+    return getattr(card, "clock_rate", 0) * card.multi_processor_count or None
+
+
+def made(kernels):
+    """Columns of a row: the largest of its kernels in registers and shared memory, and how many blocks of it a multiprocessor holds."""
+    import torch
+
+    card, kernel = torch.cuda.get_device_properties(torch.cuda.current_device()), max(kernels, key=lambda kernel: kernel["shared_bytes"])
+    return {"registers": kernel["registers"], "shared_bytes": kernel["shared_bytes"], "warps": kernel["warps"],
+            "blocks_per_sm": blocks(kernel["registers"], kernel["shared_bytes"], kernel["warps"], card.regs_per_multiprocessor,
+                                    getattr(card, "shared_memory_per_multiprocessor", 228 * 1024), card.max_threads_per_multi_processor)}
+
+
+def blocks(registers, shared_bytes, warps, all_registers, all_shared, threads):
+    """How many blocks fit on a multiprocessor. Registers are given to a warp in 256s; a block pays 1 KiB of shared memory to the system."""
+    of_a_warp = -(-32 * registers // 256) * 256
+    return min(all_registers // of_a_warp // warps, all_shared // (shared_bytes + 1024), threads // (32 * warps))
+
+
+def predicted(name, shape, S, causal):
+    """Columns of a row: MiB that must cross device memory, and that pass between the multiprocessors and L2 with this rung's tiles."""
+    B, heads, kv_heads, d = (shape[name] for name in ("B", "heads", "kv_heads", "d"))
+    compulsory = 2 * B * (2 * heads + 2 * kv_heads) * S * d + 4 * B * heads * S
+    if name == "unfused":                                  # s written, read twice, p written and read
+        return {"dram_predicted_mib": mib(compulsory + 5 * 2 * B * heads * S * S), "sm_predicted_mib": None}
+    tile = rung(name).tiles(d, causal)
+    return {"dram_predicted_mib": mib(compulsory), "sm_predicted_mib": mib(2 * B * heads * sum(flash_traffic(S, d, tile["BR"], tile["BC"], causal)))}
+
+
+def bound(of_matmul_pct, dram_pct, exp_pct):
+    """What bounds a kernel, by how much of its time each unit has work for."""
+    shares = {"tensor cores": of_matmul_pct, "memory": dram_pct, "exponentials": exp_pct or 0}
+    first = max(shares, key=shares.get)
+    return first if shares[first] >= BUSY else "waits"
 
 
 def prefill_rows(part, shape, S, causal):
@@ -116,16 +174,24 @@ def prefill_rows(part, shape, S, causal):
     sets = [drawn(B, heads, kv_heads, S, S, d) for _ in range(max(1, min(8, -(-4 * l2_bytes() // size))))]
     a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
     programs = sides(causal, [name for name in RUNGS if name != "unfused" or S <= 4096])
-    calls = {"matmul": graph(torch.matmul, [(a, b)]), **{name: graph(call, sets) for name, call in programs.items()}}
+    source = torch.empty(2**29, device="cuda", dtype=torch.int8)
+    target = torch.empty_like(source)
+    calls = {"matmul": graph(torch.matmul, [(a, b)]), "copy": graph(lambda x, y: y.copy_(x), [(source, target)]), **{name: graph(call, sets) for name, call in programs.items()}}
     times = {name: median_and_spread(samples) for name, samples in interleaved(calls).items()}
     flops = (2 if causal else 4) * B * heads * S * S * d
-    matmul = 2 * 8192**3 / times.pop("matmul")["ms"] / 1e9
+    matmul, copied = 2 * 8192**3 / times.pop("matmul")["ms"] / 1e9, 2 * 2**29 / times.pop("copy")["ms"] / 1e6
+    exp_ms = (0.5 if causal else 1) * B * heads * S * S / (EXPONENTIALS * cycles) if (cycles := cycles_per_ms()) else None
     for name, clock in times.items():
         tflops = flops / clock["ms"] / 1e9
+        case, model = (causal, S, d, kv_heads), {}
+        if name in RUNGS:
+            model = {**predicted(name, shape, S, causal), **made(code(name, *case))}
+            shares = {"dram_pct": 100 * model["dram_predicted_mib"] * 2**20 / copied / 1e6 / clock["ms"], "exp_pct": exp_ms and 100 * exp_ms / clock["ms"]}
+            model |= {**shares, "bound": bound(100 * tflops / matmul, **shares)}
         yield {
-            "part": part, "impl": name, **shape, "S": S, "causal": causal, **clock, "tflops": tflops, "matmul_tflops": matmul,
+            "part": part, "impl": name, **shape, "S": S, "causal": causal, **clock, "tflops": tflops, "matmul_tflops": matmul, "copy_gbps": copied,
             "of_matmul_pct": 100 * tflops / matmul, "over_cudnn": times["cudnn"]["ms"] / clock["ms"], "over_flash": times["flash"]["ms"] / clock["ms"],
-            "sets": len(sets), **launched(name, lambda: programs[name](*sets[0])), "status": "ok",
+            "sets": len(sets), **model, **launched(name, lambda: programs[name](*sets[0]), *case), "status": "ok",
         }
 
 
@@ -142,7 +208,7 @@ def decode_rows(B, S):
         yield {
             "part": "decode", "impl": name, **SHAPE, "kv_heads": 4, "B": B, "S": S, "causal": False, **clock, "us": 1e3 * clock["ms"], "kv_mib": size / 2**20,
             "gbps": size / clock["ms"] / 1e6, "over_cudnn": times["cudnn"]["ms"] / clock["ms"], "over_flash": times["flash"]["ms"] / clock["ms"],
-            "sets": len(sets), **launched(name, lambda: programs[name](*sets[0])), "status": "ok",
+            "sets": len(sets), **launched(name, lambda: programs[name](*sets[0]), False, S, 128, 4), "status": "ok",
         }
 
 
@@ -194,12 +260,16 @@ def values(rows):
         ratios = [row["over_cudnn"] for row in last if row["causal"] == causal and row["S"] >= 4096]
         found[f"{mask}_over_cudnn_least"], found[f"{mask}_over_cudnn_most"] = min(ratios, default=None), max(ratios, default=None)
     rates = sorted({row["matmul_tflops"] for row in rows if row["part"] == "grid"})
+    for S, name in ((4096, "short"), (16384, "long")):
+        for row in last:
+            if row["S"] == S:
+                found[f"{name}_{'causal' if row['causal'] else 'full'}_over_flash"] = row["over_flash"]
     return {**found, "matmul_tflops": quantile(rates, 0.5) if rates else None, "turns": TURNS}
 
 
 def header(part):
     """The lines above the first row of a part."""
-    columns = "     S  causal  KV heads    d  impl           ms       p10       p90  TFLOP/s  of matmul  / cuDNN  / flash"
+    columns = "     S  causal  KV heads    d  impl           ms       p10       p90  TFLOP/s  of matmul  / cuDNN  / flash  blocks  bound by"
     return {"grid": "B = 1, 28 heads, bf16; medians of turns in random order\n" + columns, "shapes": "\n" + columns,
             "decode": "\nOne query, 28 heads, 4 KV heads, d = 128\n  B       S  impl           us     GB/s  / cuDNN  / flash",
             "code": "\nWhat the compiler made of it, d = 128, causal\n sm  impl         kernel    registers  shared  warps  mma.sync  wgmma  tcgen05  TMA  setmaxnreg"}[part]
@@ -213,7 +283,8 @@ def line(row):
     if row["part"] == "decode":
         return f"{row['B']:3} {row['S']:7}  {row['impl']:7} {row['us']:9.1f} {row['gbps']:8.0f} {row['over_cudnn']:8.2f} {row['over_flash']:8.2f}"
     return (f"{row['S']:6}  {yes_no(row['causal']):>6}  {row['kv_heads']:8}  {row['d']:3}  {row['impl']:11} {row['ms']:8.4f} {row['p10_ms']:9.4f} {row['p90_ms']:9.4f} "
-            f"{row['tflops']:8.1f} {row['of_matmul_pct']:8.1f} % {row['over_cudnn']:8.2f} {row['over_flash']:8.2f}")
+            f"{row['tflops']:8.1f} {row['of_matmul_pct']:8.1f} % {row['over_cudnn']:8.2f} {row['over_flash']:8.2f}"
+            + (f" {row['blocks_per_sm']:7}  {row['bound']}" if row.get("bound") else ""))
 
 
 def footer(found):

@@ -112,6 +112,18 @@ def test_a_rung_is_short(path):
     assert max(map(len, text.splitlines())) <= 120
 
 
+SHARED = {"softmax": ("partitions", "pipelined", "persistent"), "described": ("partitions", "pipelined", "persistent"),
+          "by_thread": ("pipelined", "persistent"), "span": ("pipelined", "persistent"), "store": ("partitions", "pipelined")}
+
+
+@pytest.mark.parametrize("function", SHARED)
+def test_what_rungs_share_is_equal(function):
+    """A rung is whole, so it repeats what it takes over: a repair in one is a repair in all."""
+    found = {ast.unparse(node) for rung in SHARED[function] for node in ast.parse((FOLDER / f"{rung}.py").read_text("utf-8")).body
+             if isinstance(node, ast.FunctionDef) and node.name == function}
+    assert len(found) == 1
+
+
 BAD = {
     "q": [lambda q, k, v: (q[0], k, v), lambda q, k, v: (q.bfloat16(), k, v), lambda q, k, v: (q[:, :, :0], k, v), lambda q, k, v: (q[..., :32].contiguous(), k, v),
           lambda q, k, v: (q.transpose(1, 2), k, v)],

@@ -46,11 +46,15 @@ def flash(q, k, v, o, lse, S_q, S_kv, group, scale, CAUSAL: tl.constexpr, MASKED
     tl.store(lse + head * S_q + rows, natural, mask=rows < S_q)
 
 
-def attention(q, k, v, causal=False):
+def tiles(d, causal):
+    return {"D": d, "BR": 128, "BC": 64, "num_warps": 8, "num_stages": 3}
+
+
+def attention(q, k, v, causal=False, **choice):
     o, lse = outputs(q, k, v, causal)
     (B, H, S_q, d), S_kv, group = q.shape, k.shape[2], q.shape[1] // k.shape[1]
-    tiles = {"D": d, "BR": 128, "BC": 64, "num_warps": 8, "num_stages": 3}
-    masked = causal or S_kv % tiles["BC"] != 0
-    grid = triton.cdiv(S_q, tiles["BR"]), B * H
-    flash[grid](q, k, v, o, lse, S_q, S_kv, group, LOG2E * d**-0.5, causal, masked, **tiles)
+    choice = {**tiles(d, causal), **choice}
+    masked = causal or S_kv % choice["BC"] != 0
+    grid = triton.cdiv(S_q, choice["BR"]), B * H
+    flash[grid](q, k, v, o, lse, S_q, S_kv, group, LOG2E * d**-0.5, causal, masked, **choice)
     return o, lse

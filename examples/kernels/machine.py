@@ -5,6 +5,7 @@ the kernels that call() would launch on a card of that compute capability. No ru
 """
 
 import contextlib
+import functools
 import importlib.util
 import pathlib
 import re
@@ -61,6 +62,11 @@ class InterpretedFunction(interpreter.InterpretedFunction):
 
 def compiled(call, capability):
     """[a dict of columns] for the kernels that call() launches, in order: compiled for 80, 90 or 100, and not run."""
+    return [report(kernel) for kernel in launches(call, capability)]
+
+
+def launches(call, capability):
+    """The kernels that call() launches, as Triton compiles them for a card of that compute capability; none is run."""
     kernels, run = [], jit.JITFunction.run
 
     def compile_only(self, *args, grid, warmup, **kwargs):
@@ -69,7 +75,7 @@ def compiled(call, capability):
 
     with absent(capability), mock.patch.object(jit.JITFunction, "run", compile_only):
         call()
-    return [report(kernel) for kernel in kernels]
+    return kernels
 
 
 @contextlib.contextmanager
@@ -83,6 +89,7 @@ def absent(capability):
         yield
 
 
+@functools.cache                                           # Triton hands out the same kernel for the same arguments
 def report(kernel):
     """Columns of one compiled kernel: registers, spills, shared memory, instructions as COUNTED names them, warps."""
     with tempfile.TemporaryDirectory() as folder:

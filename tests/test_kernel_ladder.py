@@ -1,0 +1,38 @@
+"""examples/kernel_ladder.py without a GPU: what it predicts, what it says bounds a rung, how many blocks fit, and its printed rows."""
+
+import json
+
+import kernel_ladder as lab
+import pytest
+from support import TOP
+
+RESULT = json.loads((TOP / "examples/results/nvidia-h200/kernel_ladder.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("registers, shared, warps, fit", [(168, 229 * 1024 - 2048, 12, 1), (255, 48 * 1024, 4, 2), (128, 16 * 1024, 4, 4), (32, 0, 8, 8), (40, 100 * 1024, 4, 2)])
+def test_blocks_of_a_multiprocessor(registers, shared, warps, fit):
+    assert lab.blocks(registers, shared, warps, 65536, 228 * 1024, 2048) == fit
+
+
+def test_predicted_bytes():
+    fused, unfused = (lab.predicted(name, lab.SHAPE, 4096, False) for name in ("fused", "unfused"))
+    tensor, square = 28 * 4096 * 128 * 2 / 2**20, 28 * 4096**2 * 2 / 2**20
+    assert fused["dram_predicted_mib"] == pytest.approx(4 * tensor, rel=0.01)
+    assert fused["sm_predicted_mib"] == pytest.approx(2 * tensor + 2 * tensor * 4096 / 128)
+    assert unfused["dram_predicted_mib"] - fused["dram_predicted_mib"] == pytest.approx(5 * square)
+    assert lab.predicted("fused", lab.SHAPE, 4096, True)["sm_predicted_mib"] < 0.6 * fused["sm_predicted_mib"]
+    assert lab.predicted("descriptors", lab.SHAPE, 4096, False)["sm_predicted_mib"] > 1.9 * fused["sm_predicted_mib"]      # 64 rows a tile
+    assert lab.predicted("fused", {**lab.SHAPE, "kv_heads": 4}, 4096, False)["dram_predicted_mib"] < 0.6 * fused["dram_predicted_mib"]
+
+
+def test_what_bounds_a_kernel():
+    assert lab.bound(85, 3, 40) == "tensor cores" and lab.bound(18, 92, 6) == "memory" and lab.bound(50, 2, 70) == "exponentials"
+    assert lab.bound(59, 2, 30) == lab.bound(40, 2, None) == "waits"
+
+
+def test_every_part_has_a_header_and_every_row_a_line():
+    for row in RESULT["rows"]:
+        assert lab.header(row["part"]) and row["impl"] in lab.line(row)
+    found = lab.values(RESULT["rows"])
+    assert found["full_over_cudnn_least"] <= found["full_over_cudnn_most"] and "TFLOP/s" in lab.footer(found)
+    assert lab.footer(lab.values([])) == ""
