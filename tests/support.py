@@ -85,9 +85,9 @@ def bundled(name):
 @functools.cache
 def measured(lab, card="nvidia-h200"):
     """The committed result of a lab as pages have it: with its values, and `stale` where the program measures something else by now."""
-    path = TOP / "examples/results" / card / f"{lab}.json"
+    program, path = TOP / f"examples/{lab}.py", TOP / "examples/results" / card / f"{lab}.json"
     result = results.strict_json(path.read_text("utf-8"))
-    results.Lab(lab, bundle.bundle(TOP / f"examples/{lab}.py"), path).complete(result, path.name)
+    results.Lab(lab, bundle.bundle(program), program).complete(result, path.name)
     return result
 
 

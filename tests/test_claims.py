@@ -402,7 +402,7 @@ def test_short_matrices_fit_into_l2():
 def test_rereads_spill_before_l2_is_full():
     flash, cudnn = traffic("flash")[16384], traffic("cudnn")[16384]
     assert flash["kv_at_work_mib"] < flash["l2_cache_mib"] / 2 and 10 < flash["read_off_pct"] < 50
-    assert cudnn["kv_at_work_mib"] < flash["kv_at_work_mib"] and abs(cudnn["read_off_pct"]) < 1, "'stays on the floor'"
+    assert cudnn["kv_at_work_mib"] < flash["kv_at_work_mib"] and abs(cudnn["read_off_pct"]) < 2, "'stays on the floor'"
     assert all(row["model_read_mib"] == row["floor_mib"] * 3 / 4 for row in (flash, cudnn)), "reads are held against the floor"
 
 

