@@ -35,7 +35,7 @@ def test_the_suite_runs_whole():
     found = {path.name: [match[0] for match in skips.finditer(path.read_text("utf-8"))] for path in sorted((TOP / "tests").glob("*.py")) if path.name not in ("test_settings.py",)}
     gpu = 'mark.skipif(torch.cuda.is_available(), reason="'
     others = {name: lines for name, lines in found.items() if [line for line in lines if not line.startswith(gpu)]}
-    assert {name: len(lines) for name, lines in others.items()} == {"conftest.py": 1, "support.py": 1, "test_kernels.py": 2, "test_run_widget.py": 1}, f"skipped in {others}"
+    assert {name: len(lines) for name, lines in others.items()} == {"conftest.py": 1, "support.py": 1, "test_beat.py": 1, "test_kernels.py": 2, "test_run_widget.py": 1}, f"skipped in {others}"
 
 
 def test_what_is_installed_is_pinned():

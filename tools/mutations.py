@@ -266,7 +266,7 @@ MUTATIONS = [
     M("calculator-has-another-formula", "docs/theme/js/formulas.js", "0.85", "0.8", "tests/test_calculator.py::test_formulas_of_the_page_are_the_labs_on_ten_thousand_shapes"),
     M("kernel-named-by-wish", "examples/sdpa_dispatch.py", 'return "math" if names else "error"', 'return "flash" if names else "error"', "tests/test_sdpa_dispatch.py::test_backends_by_the_names_of_their_kernels"),
     M("row-dropped-when-memory-is-out", "examples/kit/memory.py", 'if "out of memory" not in str(error).lower():\n            raise', "raise", "tests/test_flash_vs_naive_memory.py::test_out_of_memory_is_a_row_and_the_run_goes_on"),
-    M("memory-kept-after-running-out", "examples/kit/memory.py", "    if result is None:\n        release()\n    return result", "    return result", "tests/test_flash_vs_naive_memory.py::test_cleaning_comes_after_the_except_block"),
+    M("memory-kept-after-running-out", "examples/kit/memory.py", "    release()\n    return None", "    return None", "tests/test_flash_vs_naive_memory.py::test_cleaning_comes_after_the_except_block"),
     M("old-card-is-let-in", "examples/kit/card.py", "if not hip and major < 8:", "if False:", "tests/test_flash_vs_naive_memory.py::test_refusals"),
     M("lab-compares-nothing-first", MEMORY, "def check(attention=flash, baseline=naive, device=None, S=None):\n", "def check(attention=flash, baseline=naive, device=None, S=None):\n    return\n", "tests/test_flash_vs_naive_memory.py::test_the_check_rejects"),
     M("tiles-see-the-future", "examples/tiled_attention.py", "key >= keys_of_first_row", "key > keys_of_first_row", "tests/test_tiled_attention.py::test_equals_sdpa_math_in_float64"),
