@@ -624,6 +624,8 @@ def main(argv=None):
     if problem:
         if options.device != "cpu":
             print(problem)
+        if not hasattr(os, "sysconf"):
+            return stop("Without a GPU this counts resident memory as Linux and macOS tell it, and this system does not. Use WSL, or --predict.")
         check(device="cpu")
         report(resident_rows(), header, line)
         return 0

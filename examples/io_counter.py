@@ -120,8 +120,10 @@ def flash_attention(chip, q, k, v, Br, Bc, causal=False, numbers=True):
     """The same function, tile by tile. q, k, v [S, d]; returns o [S, d].
 
     numbers=False moves the tiles and leaves the arithmetic out: the counts are the same and S may be large.
-    Raises ValueError when the tiles do not fit on the chip: flash_room() numbers are needed.
+    Raises ValueError when the tiles do not fit on the chip, flash_room() numbers are needed, or k and v are not as long as q.
     """
+    if not len(q) == len(k) == len(v):
+        raise ValueError(f"q has {len(q)} rows, k {len(k)} and v {len(v)}: here they are one sequence")
     S, d = len(q), len(q[0])
     o = []                                                             # [S, d] in slow memory
     for i in range(0, S, Br):
@@ -242,10 +244,13 @@ def check(attention=flash_attention):
                     off = largest_error(o, exact_attention(q, k, v, causal))
                 except Exception as problem:
                     raise AssertionError(f"{case}: {problem!r}") from problem
-                assert off < 1e-11, f"{case}: off by {off:.1e}"
+                if not off < 1e-11:
+                    raise AssertionError(f"{case}: off by {off:.1e}")
                 counted, formula = (chip.loads, chip.stores), flash_traffic(S, d, Br, Bc, causal)
-                assert counted == formula, f"{case}: {counted} loads and stores, the formula says {formula}"
-                assert chip.held == 0, f"{case}: {chip.held} numbers were never freed"
+                if not counted == formula:
+                    raise AssertionError(f"{case}: {counted} loads and stores, the formula says {formula}")
+                if not chip.held == 0:
+                    raise AssertionError(f"{case}: {chip.held} numbers were never freed")
 
 
 # The tables.
@@ -273,7 +278,8 @@ def one_machine(S, d, Br, Bc, M, causal=False):
                                  "Take smaller tiles or a larger M.") from None
             out.append(f"{name:20}  does not fit: {chip.held} numbers at once")
             continue
-        assert largest_error(o, exact) < 1e-12 and (chip.loads, chip.stores) == formula, f"{name} is wrong"
+        if not (largest_error(o, exact) < 1e-12 and (chip.loads, chip.stores) == formula):
+            raise AssertionError(f"{name} is wrong")
         out.append(f"{name:20}  {chip.loads:10,}{chip.stores:10,}{chip.loads + chip.stores:10,}{chip.peak:10,}")
     out.append(f"{'at least':20}  {3 * S * d:10,}{S * d:10,}{4 * S * d:10,}")
     return out
@@ -314,7 +320,8 @@ def kernel_tile(S=4096, d=128, heads=28, e=2):
     for causal in (False, True):
         chip = Chip(room)
         flash_attention(chip, q, q, q, **KERNEL, causal=causal, numbers=False)
-        assert (chip.loads, chip.stores) == flash_traffic(S, d, **KERNEL, causal=causal)
+        if not (chip.loads, chip.stores) == flash_traffic(S, d, **KERNEL, causal=causal):
+            raise AssertionError
         loads, stores = heads * e * chip.loads, heads * e * chip.stores
         name = "causal" if causal else "not causal"
         out.append(f"{name:15}{loads / 1e9:10.3f}{stores / 1e9:11.3f}{(loads + stores) / (4 * heads * S * d * e):10.1f}")

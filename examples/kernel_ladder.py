@@ -23,7 +23,7 @@ import random
 import sys
 
 try:
-    from kit.card import gpu_problem, l2_bytes, stop
+    from kit.card import ended, gpu_problem, l2_bytes, stop
     from kit.clock import median_and_spread, quantile
     from kit.kernels import named, which_kernel
     from kit.memory import mib
@@ -316,4 +316,4 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

@@ -72,8 +72,10 @@ def check(rule=when_needed):
             for block in (1, 16, 100, 2000):
                 got, _, largest = stream(scores, V, rule, block)
                 error = max(abs(a - b) for a, b in zip(got, one_shot(scores, V)))
-                assert error < 1e-12, f"{name}, block = {block}: off by {error:.1e}"
-                assert largest <= 2**TAU * (1 + 1e-12), f"{name}, block = {block}: a weight of {largest:.0f}"
+                if not error < 1e-12:
+                    raise AssertionError(f"{name}, block = {block}: off by {error:.1e}")
+                if not largest <= 2**TAU * (1 + 1e-12):
+                    raise AssertionError(f"{name}, block = {block}: a weight of {largest:.0f}")
 
 
 def main():

@@ -36,10 +36,15 @@ def partial(q, K, V, keys):
     """Attention over the keys whose indices are in `keys`, alone.  # o [d_v], lse
 
     Any indices in any order, none as well: a part that sees no key gives nothing(d_v).
-    Raises ValueError when K and V differ in length or are empty.
+    Raises ValueError when K and V differ in length or are empty, q has another d than K, or keys names one that is not there.
     """
     if len(K) != len(V) or len(K) == 0:
         raise ValueError(f"K has {len(K)} rows and V has {len(V)}: every key needs its value, and there must be one")
+    if any(len(k) != len(q) for k in K):
+        raise ValueError(f"K has rows that are not as long as q, which has d = {len(q)}")
+    keys = list(keys)
+    if any(not 0 <= j < len(K) for j in keys):
+        raise ValueError(f"keys names a key that is not among the {len(K)} of K")
     s = {j: sum(a * b for a, b in zip(q, K[j])) / sqrt(len(q)) for j in keys}
     seen = {j: s_j for j, s_j in s.items() if s_j != -inf}
     if not seen:
@@ -56,8 +61,10 @@ def nothing(d_v):
 
 
 def merge(a, b):
-    """One part from two parts over different keys.  # (o [d_v], lse) each"""
+    """One part from two parts over different keys. Raises ValueError when b's o is not as long as a's.  # (o [d_v], lse) each"""
     (o_a, lse_a), (o_b, lse_b) = a, b
+    if len(o_a) != len(o_b):
+        raise ValueError(f"a has d_v = {len(o_a)} and b has {len(o_b)}")
     if lse_a == lse_b == -inf:                                                  # -inf - -inf would be NaN
         return nothing(len(o_a))
     m = max(lse_a, lse_b)
@@ -67,7 +74,9 @@ def merge(a, b):
 
 
 def merge_tree(parts):
-    """All parts by halves, as blocks of a GPU or devices of a cluster would do it at the same time."""
+    """All parts by halves, as blocks of a GPU or devices of a cluster would do it at the same time. Raises ValueError when there is none."""
+    if len(parts) == 0:
+        raise ValueError("parts is empty: nothing() is the part that sees no key")
     if len(parts) == 1:
         return parts[0]
     half = len(parts) // 2
@@ -94,7 +103,10 @@ def shared_prefix(queries, K, V, prefix, own):
     """Attention of several queries that share the keys `prefix`; query i also sees the keys own[i].  # [(o [d_v], lse)]
 
     The prefix is read once for all queries, which makes one matmul of many; each query's own keys are read for it alone.
+    Raises ValueError when own is not one for each query, or names a key of the prefix, which would count twice.
     """
+    if len(own) != len(queries) or any(set(keys) & set(prefix) for keys in own):
+        raise ValueError(f"own has {len(own)} sets of keys for {len(queries)} queries: one for each, without the keys of the prefix")
     over_prefix = [partial(q, K, V, prefix) for q in queries]
     return [merge(part, partial(q, K, V, keys)) for part, q, keys in zip(over_prefix, queries, own)]
 
@@ -104,8 +116,10 @@ def ring_steps(Q, K, V, devices):
 
     Device r owns run r of the queries, and of the keys and values at first; in step t it holds those of device r - t.
     blocks[r] is the run it holds, parts[i] is what query i has so far. Query i sees the keys 0 … i.
-    Raises ValueError when devices < 1, and what partial() raises.
+    Raises ValueError when devices < 1 or Q and K differ in length, and what partial() raises.
     """
+    if len(Q) != len(K):
+        raise ValueError(f"Q has {len(Q)} rows and K has {len(K)}: each query stands at the place of its key")
     runs = cut(len(Q), devices)
     parts = [nothing(len(V[0])) for _ in Q]
     for step in range(devices):
@@ -159,10 +173,12 @@ def check(merge=merge):
                     found, found_lse = joined()
                 except Exception as error:
                     raise AssertionError(f"{name}, from the {tree}: {error!r}") from error
-                assert len(found) == len(o), f"{name}: {len(found)} entries, expected {len(o)}"
+                if not len(found) == len(o):
+                    raise AssertionError(f"{name}: {len(found)} entries, expected {len(o)}")
                 for x, y in zip([*found, found_lse], [*o, lse]):
                     same = isnan(x) if isnan(y) else x == y or abs(x - y) <= 1e-12 * max(1, abs(y))
-                    assert same, f"{name}, from the {tree}: {found}, {found_lse}, expected {o}, {lse}"
+                    if not same:
+                        raise AssertionError(f"{name}, from the {tree}: {found}, {found_lse}, expected {o}, {lse}")
 
 
 def bound(parts, expected):

@@ -169,8 +169,10 @@ def check(attention=tiled_attention):
     def compare(case, q, k, v, causal, Br, Bc):
         o, lse = call(case, q, k, v, causal=causal, Br=Br, Bc=Bc)
         for name, got, expected in zip(("o", "lse"), (o, lse), reference(q, k, v, causal)):
-            assert got.shape == expected.shape, f"{case}: {name} has shape {tuple(got.shape)}"
-            assert error(got, expected) < 1e-12, f"{case}: {name} is off by {error(got, expected):.1e}"
+            if not got.shape == expected.shape:
+                raise AssertionError(f"{case}: {name} has shape {tuple(got.shape)}")
+            if not error(got, expected) < 1e-12:
+                raise AssertionError(f"{case}: {name} is off by {error(got, expected):.1e}")
 
     for S_q, S_kv in ((1, 1), (1, 37), (37, 37), (64, 64), (20, 50), (50, 20)):
         for causal in (False, True):
@@ -187,15 +189,19 @@ def check(attention=tiled_attention):
     k[:, :, 20] = math.nan
     o, lse = call("NaN", q, k, v, causal=True, Br=16, Bc=16)
     before = reference(q[:, :, :20], k[:, :, :20], v[:, :, :20], True)[0]
-    assert error(o[:, :, :20], before) < 1e-12, "a NaN behind the mask must not be seen"
-    assert o[:, :, 20:].isnan().all() and lse[:, :, 20:].isnan().all(), "a NaN that takes part must give NaN"
+    if not error(o[:, :, :20], before) < 1e-12:
+        raise AssertionError("a NaN behind the mask must not be seen")
+    if not (o[:, :, 20:].isnan().all() and lse[:, :, 20:].isnan().all()):
+        raise AssertionError("a NaN that takes part must give NaN")
 
     for dtype in (torch.bfloat16, torch.float16):
         q, k, v = random_qkv(128, 128, dtype=dtype)
         o, lse = call(dtype, q, k, v, causal=False, Br=64, Bc=64)
         exact = reference(q, k, v, False)[0]
-        assert o.dtype == dtype, f"o is {o.dtype}, expected {dtype}"
-        assert error(o, exact) <= 2 * error(naive_attention(q, k, v), exact) + 1e-6, f"{dtype}: worse than twice naive"
+        if not o.dtype == dtype:
+            raise AssertionError(f"o is {o.dtype}, expected {dtype}")
+        if not error(o, exact) <= 2 * error(naive_attention(q, k, v), exact) + 1e-6:
+            raise AssertionError(f"{dtype}: worse than twice naive")
 
 
 def largest_tensor(function, *args):

@@ -63,9 +63,12 @@ def outcome(attempt, S):
 
 def check(wrong=wrong, right=right):
     """Raise AssertionError unless both run at S = 60, and at S = 90 only `right` recovers."""
-    assert outcome(wrong, 60) == outcome(right, 60) == "ran at S = 60", "without a failure both are the same"
-    assert outcome(wrong, 90) == "out of memory: 81 of 100 used, 20 asked for", outcome(wrong, 90)
-    assert outcome(right, 90) == "ran at S = 45", outcome(right, 90)
+    if not outcome(wrong, 60) == outcome(right, 60) == "ran at S = 60":
+        raise AssertionError("without a failure both are the same")
+    if not outcome(wrong, 90) == "out of memory: 81 of 100 used, 20 asked for":
+        raise AssertionError(outcome(wrong, 90))
+    if not outcome(right, 90) == "ran at S = 45":
+        raise AssertionError(outcome(right, 90))
 
 
 def main():

@@ -63,10 +63,14 @@ def check(wrong=wrong, right=right):
     """Raise AssertionError unless both give the same o and rows, `wrong` makes H·S·S elements, and `right` far fewer."""
     q, k, v = (x.double() for x in example())
     for a, b in zip(wrong(q, k, v, QUERIES), right(q, k, v, QUERIES)):
-        assert torch.allclose(a, b), "both are attention"
-    assert largest(wrong) == H * S * S, "the whole map was expected"
-    assert largest(right) <= H * S * D, "nothing larger than q was expected"
-    assert largest_of_layer(True) == H * S * S > 2 * largest_of_layer(False), "need_weights decides in MultiheadAttention"
+        if not torch.allclose(a, b):
+            raise AssertionError("both are attention")
+    if not largest(wrong) == H * S * S:
+        raise AssertionError("the whole map was expected")
+    if not largest(right) <= H * S * D:
+        raise AssertionError("nothing larger than q was expected")
+    if not largest_of_layer(True) == H * S * S > 2 * largest_of_layer(False):
+        raise AssertionError("need_weights decides in MultiheadAttention")
 
 
 def main():

@@ -65,9 +65,11 @@ def check(wrong=wrong, right=right):
     """Raise AssertionError unless `wrong` rejects a correct program, and `right` accepts exactly the correct ones."""
     programs, plain, exact = results()
     rejected = [name for name, (correct, got) in programs.items() if correct and not wrong(got, plain, exact)]
-    assert rejected, "no correct program was rejected"
+    if not rejected:
+        raise AssertionError("no correct program was rejected")
     for name, (correct, got) in programs.items():
-        assert right(got, plain, exact) == correct, f"{name} misjudged"
+        if not right(got, plain, exact) == correct:
+            raise AssertionError(f"{name} misjudged")
 
 
 def main():

@@ -42,9 +42,12 @@ def check(wrong=wrong, right=right):
     for S_q, S_kv in LENGTHS.values():
         bottom_right = [list(range(i + S_kv - S_q + 1)) for i in range(S_q)]
         top_left = [list(range(i + 1)) for i in range(S_q)]
-        assert seen(right, S_q, S_kv) == bottom_right, "the right one is right"
-        assert seen(wrong, S_q, S_kv) == top_left, "the wrong one counts from the top left"
-    assert top_left != bottom_right
+        if not seen(right, S_q, S_kv) == bottom_right:
+            raise AssertionError("the right one is right")
+        if not seen(wrong, S_q, S_kv) == top_left:
+            raise AssertionError("the wrong one counts from the top left")
+    if not top_left != bottom_right:
+        raise AssertionError
 
 
 def main():

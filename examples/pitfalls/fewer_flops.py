@@ -55,10 +55,13 @@ def counted_flops(S, Bc):
 
 def check(wrong=wrong, right=right):
     """Raise AssertionError unless FLOPs predict no speed-up at all, and bytes predict one."""
-    assert H * counted_flops(256, 64) == flash_flops(256) > naive_flops(256), "the formula counts the loop"
+    if not H * counted_flops(256, 64) == flash_flops(256) > naive_flops(256):
+        raise AssertionError("the formula counts the loop")
     for S in (1024, 4096, 16384):
-        assert 0.99 < wrong(S) < 1, f"by FLOPs flash should be slower: {wrong(S)}"
-        assert right(S) > 2.5, f"by bytes it should be faster: {right(S)}"
+        if not 0.99 < wrong(S) < 1:
+            raise AssertionError(f"by FLOPs flash should be slower: {wrong(S)}")
+        if not right(S) > 2.5:
+            raise AssertionError(f"by bytes it should be faster: {right(S)}")
 
 
 def main():

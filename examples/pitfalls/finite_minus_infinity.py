@@ -52,10 +52,14 @@ def check(wrong=wrong, right=right):
     """Raise AssertionError unless `wrong` holds for ordinary scores only, and `right` for all."""
     expected = [exact(s, seen) for s, seen in CASES.values()]
     ordinary, low, none = results(wrong)
-    assert abs(ordinary - expected[0]) < 1e-5, "ordinary scores hide the mistake"
-    assert abs(low - 9.0) < 1e-5, "the hidden key should have taken everything"
-    assert abs(none - 4.0) < 1e-5, "the mean of all values was expected"
-    assert all(abs(x - y) < 1e-5 for x, y in zip(results(right), expected)), "the right one is right"
+    if not abs(ordinary - expected[0]) < 1e-5:
+        raise AssertionError("ordinary scores hide the mistake")
+    if not abs(low - 9.0) < 1e-5:
+        raise AssertionError("the hidden key should have taken everything")
+    if not abs(none - 4.0) < 1e-5:
+        raise AssertionError("the mean of all values was expected")
+    if not all(abs(x - y) < 1e-5 for x, y in zip(results(right), expected)):
+        raise AssertionError("the right one is right")
 
 
 def main():

@@ -33,11 +33,14 @@ def check(wrong=wrong, right=right):
     """Raise AssertionError unless `right` reads h // G as repeat_interleave does, and `wrong` reads h % H_kv."""
     torch.manual_seed(2026)
     G = H // H_KV
-    assert read(right) == [h // G for h in range(H)] == [h for h in range(H_KV) for _ in range(G)]
-    assert read(wrong) == [h % H_KV for h in range(H)] != read(right)
+    if not read(right) == [h // G for h in range(H)] == [h for h in range(H_KV) for _ in range(G)]:
+        raise AssertionError
+    if not read(wrong) == [h % H_KV for h in range(H)] != read(right):
+        raise AssertionError
     q, k, v = torch.randn(1, H, 3, 4), torch.randn(1, H_KV, 3, 4), torch.randn(1, H_KV, 3, 4)
     copied = sdpa(q, k.repeat_interleave(G, 1), v.repeat_interleave(G, 1))
-    assert torch.allclose(right(q, k, v), copied, atol=1e-6) and not torch.allclose(wrong(q, k, v), copied, atol=1e-2)
+    if not (torch.allclose(right(q, k, v), copied, atol=1e-6) and not torch.allclose(wrong(q, k, v), copied, atol=1e-2)):
+        raise AssertionError
 
 
 def main():

@@ -38,13 +38,16 @@ def check(wrong=wrong, right=right):
     """Raise AssertionError unless `wrong` attends to padding alone, and `right` to the tokens alone."""
     q, k, v, is_padding = example()
     p = wrong(q, k, v, is_padding)                         # [S_q, S_kv]
-    assert (p[:, :4] == 0).all() and torch.allclose(p.sum(-1), torch.ones(2)), "all weight should lie on padding"
+    if not ((p[:, :4] == 0).all() and torch.allclose(p.sum(-1), torch.ones(2))):
+        raise AssertionError("all weight should lie on padding")
     p = right(q, k, v, is_padding)
     expected = torch.softmax(q.double() @ k[:4].double().mT / 6**0.5, -1)
-    assert torch.allclose(p[:, :4].double(), expected, atol=1e-6) and (p[:, 4:] == 0).all(), "the right one is right"
+    if not (torch.allclose(p[:, :4].double(), expected, atol=1e-6) and (p[:, 4:] == 0).all()):
+        raise AssertionError("the right one is right")
     layer = torch.nn.MultiheadAttention(6, 1, batch_first=True)
     hidden = layer(q[None], k[None], k[None], key_padding_mask=is_padding[None])[1]
-    assert (hidden[..., 4:] == 0).all(), "MultiheadAttention takes the mask as it is"
+    if not (hidden[..., 4:] == 0).all():
+        raise AssertionError("MultiheadAttention takes the mask as it is")
 
 
 def main():

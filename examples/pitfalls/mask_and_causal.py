@@ -49,8 +49,10 @@ def outcome(attention, backend):
 def check(wrong=wrong, right=right):
     """Raise AssertionError unless `wrong` depends on the backend, and `right` is right with each."""
     found = [outcome(wrong, backend) for backend in BACKENDS.values()]
-    assert found[0] == "ok" and "attn_mask should not be set when is_causal=True" in found[1], found
-    assert all(outcome(right, backend) == "ok" for backend in BACKENDS.values()), "the right one is right"
+    if not (found[0] == "ok" and "attn_mask should not be set when is_causal=True" in found[1]):
+        raise AssertionError(found)
+    if not all(outcome(right, backend) == "ok" for backend in BACKENDS.values()):
+        raise AssertionError("the right one is right")
 
 
 def main():

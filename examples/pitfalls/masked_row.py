@@ -52,13 +52,17 @@ def check(wrong=wrong, right=right):
     """Raise AssertionError unless `wrong` loses row 2 and the whole gradient, and `right` neither."""
     q, k, v, seen = example()
     o, grad = rows_and_gradient(wrong)
-    assert o[2].isnan().all() and o[[0, 1, 3]].isfinite().all(), "row 2 alone should be NaN"
-    assert grad.isnan().all(), "the gradient of every value should be NaN"
+    if not (o[2].isnan().all() and o[[0, 1, 3]].isfinite().all()):
+        raise AssertionError("row 2 alone should be NaN")
+    if not grad.isnan().all():
+        raise AssertionError("the gradient of every value should be NaN")
     o, grad = rows_and_gradient(right)
-    assert (o[2] == 0).all() and grad.isfinite().all(), "row 2 is zeros, the gradient is finite"
+    if not ((o[2] == 0).all() and grad.isfinite().all()):
+        raise AssertionError("row 2 is zeros, the gradient is finite")
     for i in (0, 1, 3):
         p = torch.softmax(k[: i + 1] @ q[i] / math.sqrt(8), 0)          # [i + 1]
-        assert torch.allclose(o[i], p @ v[: i + 1]), f"row {i} is off"
+        if not torch.allclose(o[i], p @ v[: i + 1]):
+            raise AssertionError(f"row {i} is off")
 
 
 def main():

@@ -32,10 +32,13 @@ def largest_S(in_mib, card_mib=24 * 1024):
 
 def check(wrong=wrong, right=right):
     """Raise AssertionError unless `right` makes 32 MiB of 2^25 bytes, and `wrong` misses the limit by over 300 tokens."""
-    assert right(4096 * 4096 * E) == 32 and abs(wrong(4096 * 4096 * E) - 33.554432) < 1e-9
+    if not (right(4096 * 4096 * E) == 32 and abs(wrong(4096 * 4096 * E) - 33.554432) < 1e-9):
+        raise AssertionError
     limit = largest_S(right)
-    assert naive_bytes(limit) <= 24 * 2**30 < naive_bytes(limit + 1), "the right limit fills 24 GiB"
-    assert limit - largest_S(wrong) > 300
+    if not naive_bytes(limit) <= 24 * 2**30 < naive_bytes(limit + 1):
+        raise AssertionError("the right limit fills 24 GiB")
+    if not limit - largest_S(wrong) > 300:
+        raise AssertionError
 
 
 def main():

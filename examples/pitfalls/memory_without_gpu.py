@@ -35,9 +35,12 @@ def outcome(measure):
 
 def check(wrong=wrong, right=right):
     """Raise AssertionError unless `wrong` reports 0 for 4 MiB, and `right` refuses."""
-    assert call().nbytes == 4 * 2**20
-    assert outcome(wrong) == "0.0 MiB", outcome(wrong)
-    assert outcome(right).startswith("RuntimeError"), outcome(right)
+    if not call().nbytes == 4 * 2**20:
+        raise AssertionError
+    if not outcome(wrong) == "0.0 MiB":
+        raise AssertionError(outcome(wrong))
+    if not outcome(right).startswith("RuntimeError"):
+        raise AssertionError(outcome(right))
 
 
 def main():

@@ -51,12 +51,15 @@ def exact(scores, values):
 def check(wrong=wrong, right=right):
     """Raise AssertionError unless `wrong` passes on the first row alone, and `right` on all rows and tile widths."""
     first, *others = ROWS.values()
-    assert abs(wrong(first, VALUES) - exact(first, VALUES)) < 1e-12, "the largest score first hides the mistake"
+    if not abs(wrong(first, VALUES) - exact(first, VALUES)) < 1e-12:
+        raise AssertionError("the largest score first hides the mistake")
     for row in others:
-        assert abs(wrong(row, VALUES) - exact(row, VALUES)) > 0.1, f"no harm on {row}"
+        if not abs(wrong(row, VALUES) - exact(row, VALUES)) > 0.1:
+            raise AssertionError(f"no harm on {row}")
     for row in ROWS.values():
         for block in (1, 2, 3, 6, 10):
-            assert abs(right(row, VALUES, block) - exact(row, VALUES)) < 1e-12, f"off on {row}, block = {block}"
+            if not abs(right(row, VALUES, block) - exact(row, VALUES)) < 1e-12:
+                raise AssertionError(f"off on {row}, block = {block}")
 
 
 def main():

@@ -34,9 +34,12 @@ def check(wrong=wrong, right=right):
     """Raise AssertionError unless `wrong` is right for small scores and NaN for the others, and `right` right for all."""
     exact = [(torch.softmax(torch.tensor(s, dtype=torch.float64), 0) @ V.double()).item() for _, s in CASES]
     small, *large = results(wrong)
-    assert abs(small - exact[0]) < 1e-6, "small scores hide the mistake"
-    assert all(x != x for x in large), f"expected NaN: {large}"
-    assert all(abs(x - y) < 2e-3 for x, y in zip(results(right), exact)), "the right one is right"
+    if not abs(small - exact[0]) < 1e-6:
+        raise AssertionError("small scores hide the mistake")
+    if not all(x != x for x in large):
+        raise AssertionError(f"expected NaN: {large}")
+    if not all(abs(x - y) < 2e-3 for x, y in zip(results(right), exact)):
+        raise AssertionError("the right one is right")
 
 
 def main():

@@ -102,7 +102,7 @@ def run_of(notebook, measured):
 def pieces(source):
     """[(title of the section or None, names of its definitions, code), …] of a program; the codes joined by GAP and ended by a line end are it."""
     if not source.endswith("\n") or source.endswith("\n\n") or "\r" in source:
-        raise PageError("the program must end in one line end, and have no carriage returns")
+        raise PageError("the program must end in one line end, and have no carriage returns. .gitattributes asks git for LF: `git rm --cached -rq . && git reset --hard` checks all files out anew.")
     return [(_title(block), _names(block), block) for block in source[:-1].split(GAP)]
 
 

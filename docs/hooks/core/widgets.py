@@ -39,7 +39,7 @@ def example(name, numbers):
         raise PageError(f"there is no examples/{name}.")
     text = numbers.book.examples[name]
     if "\r" in text or text.startswith("\n"):
-        raise PageError(f"examples/{name} must have LF line ends and no empty first line: a browser would change them.")
+        raise PageError(f"examples/{name} must have LF line ends and no empty first line: a browser would change them. .gitattributes asks git for LF: `git rm --cached -rq . && git reset --hard` checks all files out anew.")
     return text
 
 
