@@ -60,7 +60,7 @@ def commands():
 
 def test_the_readme_of_the_archive_speaks_both_languages_and_has_the_commands():
     text = (EXAMPLES / "README.md").read_text("utf-8")
-    assert "# FlashAttention, measured" in text and "# FlashAttention 实测" in text
+    assert [bool(re.search("[\u4e00-\u9fff]", title)) for title in re.findall(r"^# (.+)$", re.sub(r"(?ms)^```.*?^```$", "", text), re.M)] == [False, True]
     assert [len(fence) for fence in commands()] == [5, 5, 1]
 
 

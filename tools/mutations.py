@@ -94,6 +94,7 @@ MUTATIONS = [
     both("curves-of-a-chart-renamed", "lesson.md", re.compile(r'naive_mib=("[^"]*") flash_mib=("[^"]*")'), r"naive_mib=\2 flash_mib=\1", BUILD, "stands over naive_mib"),
 
     M("a-claim-in-one-language", "docs/zh/backward.md", re.compile(r'<span data-claim="backward-more-flops-less-time">(.*?)</span>'), r"\1", "tests/test_claims.py::test_both_languages_claim_the_same_on_the_same_pages_and_each_claim_has_its_test", "backward"),
+    both("interview-answer-without-its-mark", "interview.md", re.compile(r"(\n    )\*\*([^*\n]+)\*\*"), r"\1\2", "tests/test_interview.py::test_each_question_has_a_level_two_answers_and_a_proof[zh]", "two paragraphs begin with a mark"),
     both("a-claim-is-not-said", "measured.md", 'data-claim="two-clocks-agree"', 'data-was="two-clocks-agree"', "tests/test_claims.py::test_two_clocks_agree", "says nowhere"),
     both("a-claim-without-a-test", "measured.md", 'data-claim="three-answers"', 'data-claim="four-answers"', "tests/test_claims.py::test_both_languages_claim_the_same_on_the_same_pages_and_each_claim_has_its_test", "four-answers"),
     M("a-claim-without-an-id", "tests/test_claims.py", "@claim\ndef test_bytes_are_not_time", "def test_bytes_are_not_time", "tests/test_claims.py::test_both_languages_claim_the_same_on_the_same_pages_and_each_claim_has_its_test", "of a claim with an id"),
