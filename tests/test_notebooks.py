@@ -58,6 +58,14 @@ def test_its_program_is_the_published_file_byte_for_byte(committed, lab, lang):
 
 
 @pytest.mark.parametrize("lab, lang", EACH)
+def test_the_cell_that_writes_the_program_finds_it_among_the_cells_that_ran(committed, lab, lang, tmp_path, capsys):
+    code = [cell for cell in committed[lab, lang]["cells"] if cell["cell_type"] == "code"]
+    at, = [number for number, cell in enumerate(code) if cell["id"] == "write-code"]
+    exec(cells.text_of(code[at]), {"In": ["", *map(cells.text_of, code[:at + 1])], "__file__": str(tmp_path / f"{lab}.py")})  # noqa: S102  as IPython would
+    assert capsys.readouterr().out.endswith("lines, as published\n") and (tmp_path / f"{lab}.py").read_text("utf-8") == source_of(lab)
+
+
+@pytest.mark.parametrize("lab, lang", EACH)
 def test_it_was_executed_whole_and_says_where_and_when(committed, lab, lang):
     import nbformat
 
@@ -172,7 +180,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())
 '''
 
 

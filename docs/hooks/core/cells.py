@@ -222,7 +222,7 @@ def make(lab, lang, source, words, pages, run=None):
             cells.append(_text(slug, "\n\n".join(text)))
         cells.append(_code(f"program-{number}", code))
     section("write")
-    cells.append(_code("write-code", WRITE.format(sha=hashlib.sha256(source.encode()).hexdigest())))
+    cells.append(_code("write-code", WRITE.format(sha=hashlib.sha256(source.encode()).hexdigest(), end=source.splitlines()[-1])))
     section("machine")
     cells.append(_code("machine-code", MACHINE_OR_NOT if lab in WITHOUT_GPU else MACHINE))
     for name, code in (("check", 'check()\nprint("check: passed")'), ("measure", "rows = report(measure(), header, line)"), ("values", "print(footer(values(rows)))"), ("row", "rows[0]")):
@@ -255,7 +255,7 @@ WRITE = '''import hashlib
 import pathlib
 
 first = max(number for number, cell in enumerate(In) if cell.startswith('"""'))
-last = max(number for number, cell in enumerate(In) if cell.endswith("sys.exit(main())"))
+last = max(number for number, cell in enumerate(In) if cell.endswith({end!r}))
 program = "\\n\\n\\n".join(In[first : last + 1]) + "\\n"
 pathlib.Path(__file__).write_bytes(program.encode())
 same = hashlib.sha256(program.encode()).hexdigest() == "{sha}"
