@@ -345,37 +345,37 @@ STATEMENTS = [
     Statement(
         "fa-version", "version",
         "In a build that holds all three, FlashAttention 2 runs on compute capability 8.0, 8.9 and 12.0, version 3 on 9.0, version 4 on 10.0 (head size 128).",
-        "三个版本都编译在内时，计算能力 8.0、8.9 和 12.0 运行 FlashAttention 2，9.0 运行版本 3，10.0 运行版本 4（head size 128）。",
+        "三个版本都编译在内时，计算能力 8.0、8.9 和 12.0 运行 FlashAttention 2，9.0 运行第 3 版，10.0 运行第 4 版（head size 128）。",
         fa_version(CARDS), {"8.0": 2, "8.9": 2, "9.0": 3, "10.0": 4, "12.0": 2}),
     Statement(
         "fa-alibi", "version",
         "With ALiBi it is version 2 everywhere.",
-        "使用 ALiBi 时一律是版本 2。",
+        "使用 ALiBi 时一律是第 2 版。",
         fa_version(CARDS, alibi=[1.0]), {card: 2 for card in CARDS}),
     Statement(
         "fa-large-head-sm90", "version",
         "On 9.0 a head size above 256 takes version 4.",
-        "9.0 上 head size 超过 256 时用版本 4。",
+        "9.0 上 head size 超过 256 时用第 4 版。",
         fa_version(["9.0"], head_size=512), {"9.0": 4}),
     Statement(
         "fa-head-256-sm100", "version",
         "On 10.0 a head size of 256 takes version 2.",
-        "10.0 上 head size 为 256 时用版本 2。",
+        "10.0 上 head size 为 256 时用第 2 版。",
         fa_version(["10.0"], head_size=256), {"10.0": 2},
-        Now("On 10.0 a head size of 256 has a kernel of its own in version 4.", "10.0 上 head size 256 在版本 4 中有专门的 kernel。", {"10.0": 4})),
+        Now("On 10.0 a head size of 256 has a kernel of its own in version 4.", "10.0 上 head size 256 在第 4 版中有专门的 kernel。", {"10.0": 4})),
     Statement(
         "fa-head-192-sm100", "version",
         "On 10.0 a head size of 192 stays on version 4.",
-        "10.0 上 head size 为 192 时仍用版本 4。",
+        "10.0 上 head size 为 192 时仍用第 4 版。",
         fa_version(["10.0"], head_size=192), {"10.0": 4},
         Now("On 10.0 a head size of 192 takes version 2 in this backend; version 4 wants 192 for q, k and 128 for v.",
-            "10.0 上 head size 192 在这个后端用版本 2；版本 4 要求 q、k 为 192 且 v 为 128。",
+            "10.0 上 head size 192 在这个后端用第 2 版；第 4 版要求 q、k 为 192 且 v 为 128。",
             [{"10.0": 2}, ["head_size == 192 and head_size_v == 128"]],
             every(fa_version(["10.0"], head_size=192), code(FA_UTILS, "get_flash_attn_version", "head_size == 192 and head_size_v == 128")))),
     Statement(
         "fa-batch-invariant", "version",
         "`VLLM_BATCH_INVARIANT=1` takes 10.0 from version 4 to 2, at any head size.",
-        "`VLLM_BATCH_INVARIANT=1` 会让 10.0 从版本 4 换到 2，与 head size 无关。",
+        "`VLLM_BATCH_INVARIANT=1` 会让 10.0 从第 4 版换到第 2 版，与 head size 无关。",
         every(fa_version(["10.0"], invariant=True), fa_version(["10.0"], head_size=64, invariant=True)), [{"10.0": 2}, {"10.0": 2}]),
     Statement(
         "fa-override", "version",
@@ -385,7 +385,7 @@ STATEMENTS = [
     Statement(
         "fa-override-wins", "version",
         "The override wins on 9.0: 2 gives version 2.",
-        "在 9.0 上该设置优先：填 2 就是版本 2。",
+        "在 9.0 上该设置优先：填 2 就是第 2 版。",
         fa_version(["9.0"], forced=2), {"9.0": 2}),
     Statement(
         "fa-override-unsupported", "version",
@@ -477,7 +477,7 @@ STATEMENTS = [
         "`forward` 调用 `flash_attn_varlen_func`。",
         callee(FA, "FlashAttentionImpl.forward", "seqused_k"), "flash_attn_varlen_func",
         Now("`forward` calls `_FA4_DENSE_ATTENTION_KERNEL`, which passes everything on to `flash_attn_varlen_func` and adds a warm-up for version 4.",
-            "`forward` 调用 `_FA4_DENSE_ATTENTION_KERNEL`，它把参数原样交给 `flash_attn_varlen_func`，并为版本 4 加了预热。",
+            "`forward` 调用 `_FA4_DENSE_ATTENTION_KERNEL`，它把参数原样交给 `flash_attn_varlen_func`，并为第 4 版加了预热。",
             ["_FA4_DENSE_ATTENTION_KERNEL", "FA4DenseAttentionKernel()", ["return self.kernel(q=q, k=k, v=v, **kwargs)"],
              ["return flash_attn_varlen_func(*args, **kwargs)"]],
             every(callee(FA, "FlashAttentionImpl.forward", "seqused_k"), value(FA, "_FA4_DENSE_ATTENTION_KERNEL"),
@@ -522,7 +522,7 @@ STATEMENTS = [
     Statement(
         "kernels", "inner",
         "Version 2 and 3 are compiled operators, version 4 is a Python function; each is given the block table.",
-        "版本 2 和 3 是编译好的算子，版本 4 是 Python 函数；三者都收到块表。",
+        "第 2 版和第 3 版是编译好的算子，第 4 版是 Python 函数；三者都收到块表。",
         branches(INTERFACE, "flash_attn_varlen_func", "fa_version", "block_table"),
         {"2": "torch.ops._vllm_fa2_C.varlen_fwd", "3": "torch.ops._vllm_fa3_C.fwd", "4": "_flash_attn_fwd"}),
     Statement(
@@ -579,7 +579,7 @@ STATEMENTS = [
         "FLASH_ATTN 接受 16 的任意倍数。",
         returns(FA, "FlashAttentionBackend.get_supported_kernel_block_sizes"), ["[MultipleOf(16)]"],
         Now("FLASH_ATTN takes any multiple of 16, except on XPU and for two version 4 kernels, which fix 64 or 128 tokens.",
-            "FLASH_ATTN 接受 16 的任意倍数；例外是 XPU 以及版本 4 的两个 kernel，它们固定为 64 或 128 个 token。",
+            "FLASH_ATTN 接受 16 的任意倍数；例外是 XPU 以及第 4 版的两个 kernel，它们固定为 64 或 128 个 token。",
             [["[MultipleOf(64)]", "[block_size]", "[block_size]", "[MultipleOf(16)]"], ["None", "None", "64", "None"], 128],
             every(returns(FA, "FlashAttentionBackend.get_supported_kernel_block_sizes"), returns(FA, "FlashAttentionBackend._get_sm90_fa4_fp8_kv_block_size"),
                   value(FA_UTILS, "FA4_HD256_PAGE_SIZE")))),
@@ -624,7 +624,7 @@ STATEMENTS = [
     Statement(
         "chunked-default", "prefill",
         "Chunked prefill is on by default where the model supports it.",
-        "只要模型支持，按段预填充（chunked prefill）默认开启。",
+        "只要模型支持，分块预填充（chunked prefill）默认开启。",
         code(ARGS, "EngineArgs._set_default_chunked_prefill_and_prefix_caching_args", "default_chunked_prefill = model_config.is_chunked_prefill_supported",
              "self.enable_chunked_prefill = default_chunked_prefill")),
     Statement(
