@@ -64,8 +64,8 @@ class Event:
     def record(self): self.at = time.perf_counter()
     def elapsed_time(self, other):
         Event.turn += 1
-        if os.environ.get("BUSY") == "spread": return 3.0 if Event.turn % 4 == 0 else 1.0
-        return 1e3 * (other.at - self.at) * (1000 if WRONG == "clock" else 1) if other.at - self.at > 1e-3 else 1.0
+        if other.at - self.at < 1e-3: return 3.0 if os.environ.get("BUSY") == "spread" and Event.turn % 4 == 0 else 1.0
+        return 1e3 * (other.at - self.at) * (1000 if WRONG == "clock" else 1)
 class cuda:
     Event, held = Event, 0
     device = staticmethod(lambda i: contextlib.nullcontext())
@@ -476,3 +476,78 @@ def committed(commit):
 def run_of(name):
     """(source, date) of a result or a notebook."""
     return RUNS[name](json.loads((TOP / name).read_text("utf-8")))
+
+
+# What an instrument that lies, a second card or a foreign repository must not do.
+
+@pytest.mark.parametrize("wrong, says", [("counter", "memory counter"), ("clock", "no time can be measured"), ("profiler", "saw no kernel")])
+def test_an_instrument_that_shows_nothing_is_one_line_and_nothing_is_written(folder, wrong, says):
+    folder.lab("small")
+    done = folder.run("small", env={"WRONG": wrong})
+    assert done.returncode == 2 and done.stdout == "" and len(done.stderr.splitlines()) == 1 and says in done.stderr
+    assert not (folder.path / "results" / "nvidia-h200").exists()
+
+
+@pytest.mark.parametrize("busy", ["memory", "spread"])
+def test_a_card_that_others_use_is_said_and_kept(folder, busy):
+    folder.lab("small")
+    done = folder.run("small", "--commit", SHA, "--clean", env={"BUSY": busy})
+    card = folder.result("small")["run"]["card"]
+    assert done.returncode == 0 and "not idle" in done.stderr and card["idle"] is False
+    assert card["others_mib"] > 15_000 if busy == "memory" else card["spread_pct"] > 100
+    jsonschema.Draft202012Validator(SCHEMA).validate(folder.result("small"))
+
+
+@pytest.mark.parametrize("row, says", [('"kernel": None, "status": "oom"', "no allocation failed"), ('"kernel": None, "status": "ok"', "the profiler saw no kernel"), ('"kernel": "", "status": "ok"', "the profiler saw no kernel")])
+def test_a_row_that_no_lab_can_have_seen_fails_the_lab(folder, row, says):
+    folder.lab("small", measure='\ndef measure():\n    yield {"part": "a", "S": 1, "kernel": "k", "status": "ok"}\n    yield {"part": "a", "S": 2, %s}\n' % row)
+    done = folder.run("small")
+    assert done.returncode == 1 and says in done.stderr and folder.result("small")["run"]["status"] == "failed" and len(folder.result("small")["rows"]) == 1
+
+
+def test_another_card_of_the_same_name_replaces_nothing(folder):
+    folder.lab("small")
+    assert folder.run("small", env={"MEMORY": str(12 * 2**30)}).returncode == 0
+    before = folder.result("small")
+    done = folder.run("small", env={"MEMORY": str(8 * 2**30)})
+    assert done.returncode == 1 and "12.0 GiB" in done.stderr and "8.0 GiB" in done.stderr and "--results" in done.stderr and folder.result("small") == before
+    assert folder.run("small", env={"MEMORY": str(12 * 2**30 - 2**20)}).returncode == 0, "the same card, whose driver keeps a little more"
+
+
+@pytest.mark.parametrize("name", ["", " ", "--"])
+def test_a_card_without_a_name_is_refused(folder, name):
+    folder.lab("small")
+    done = folder.run("small", env={"CARD": name})
+    assert done.returncode == 2 and "no name" in done.stderr and not (folder.path / "results").exists() or not list((folder.path / "results").iterdir())
+
+
+def test_a_repository_that_only_surrounds_the_program_gives_no_commit(folder):
+    folder.lab("small")
+    git = lambda *arguments: subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *arguments], cwd=folder.path.parent, check=True, capture_output=True)
+    git("init", "-q"), (folder.path.parent / "mine.txt").write_text("a"), git("add", "mine.txt"), git("commit", "-qm", "a")
+    assert folder.run("small").returncode == 0
+    assert (folder.result("small")["source"]["commit"], folder.result("small")["source"]["dirty"]) == (None, None)
+
+
+def test_what_cannot_run_here_fails_nothing_unless_nothing_can(folder):
+    folder.lab("skips", measure=SKIPS)
+    assert folder.run("skips").returncode == 3
+    folder.lab("small")
+    done = folder.run()
+    assert done.returncode == 0 and "skipped: The tool is missing" in done.stderr
+
+
+def test_a_run_whose_reader_is_gone_ends_quietly_and_keeps_its_rows(folder):
+    folder.lab("small", measure='''
+def measure():
+    import time
+    for S in range(1000):
+        yield {"part": "a", "S": S, "kernel": "k", "status": "ok"}
+        time.sleep(0.01)
+''')
+    process = folder.start("small")
+    for _ in range(5):
+        process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == "" and process.wait(timeout=60) == 141
+    assert folder.result("small")["run"]["status"] == "failed"
