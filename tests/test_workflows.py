@@ -228,7 +228,8 @@ case "$1 $2" in
   "run download") mkdir -p "$7" && cp -r "$STUB/artifacts/$3/$5/." "$7" ;;
   "auth setup-git"|"workflow run") ;;
   "pr list") cat "$STUB/number" 2>/dev/null || true ;;
-  "pr create"|"pr edit") while [ $# -gt 0 ]; do [ "$1" = --body-file ] && cp "$2" "$STUB/body.md"; shift; done ;;
+  "pr create"|"pr edit") [ ! -e "$STUB/forbidden" ] || { echo "GitHub Actions is not permitted to create or approve pull requests" >&2; exit 1; }
+    while [ $# -gt 0 ]; do [ "$1" = --body-file ] && cp "$2" "$STUB/body.md"; shift; done ;;
   *) echo "unexpected: gh $*" >&2; exit 1 ;;
 esac
 '''
@@ -427,6 +428,11 @@ def test_the_newest_artifact_of_each_card_is_taken_and_none_of_a_fork(shared):
     assert tool_of_results.newest(listed) == {"results-nvidia-h200": 2, "results-other-card": 4}
 
 
+def test_the_results_of_another_clone_can_be_taken_as_they_lie(capsys):
+    assert set(tool_of_results.whole(TOP / "examples/results")) == {("nvidia-h200", path.stem) for path in (TOP / CARD).glob("*.json") if "." not in path.stem}
+    assert capsys.readouterr().out == "schema.json: passed over, for it is no result\n"
+
+
 def test_a_link_or_a_giant_is_no_result(tmp_path):
     path = tmp_path / "nvidia-h200" / "sdpa_dispatch.json"
     path.parent.mkdir()
@@ -561,6 +567,20 @@ def test_measuring_proposes_what_is_complete_and_says_what_moved(rehearsal):
     done = rehearsal.play("measure", "propose")
     assert ended(done, "Publish with the fresh results, without waiting").returncode == 0 and any("is left alone" in run.stdout for _, run in done)
     assert rehearsal.git("rev-parse", "results/measured", folder=rehearsal.origin) == head and not any(line.startswith("pr ") for line in rehearsal.asked())
+
+
+def test_a_repository_that_forbids_pull_requests_is_published_all_the_same(shared):
+    shared.artifact({"nvidia-h200/flash_vs_naive_memory.json": shared.result("flash_vs_naive_memory", edit=cell(54321.0))})
+    shutil.rmtree(shared.top / "measured", ignore_errors=True)
+    (shared.stub / "forbidden").touch()
+    done = shared.play("measure", "propose")
+    (shared.stub / "forbidden").unlink()
+    shared.git("switch", "--quiet", "main")
+    assert ended(done, "Publish with the fresh results, without waiting").returncode == 0, done[-1][1].stdout
+    assert any("::warning::This repository lets Actions open no pull request" in run.stdout for _, run in done)
+    assert shared.asked()[-2:] == ["workflow run check.yml --ref results/measured", "workflow run publish.yml --ref main"]
+    assert "54321" in shared.git("show", f"results/measured:{CARD}/flash_vs_naive_memory.json", folder=shared.origin)
+    (shared.stub / "log").unlink()
 
 
 def test_measuring_that_gave_nothing_proposes_nothing(shared):

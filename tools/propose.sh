@@ -19,7 +19,10 @@ git switch --quiet --force-create "$branch"
 git add -- examples/results
 cards=$(git diff --cached --name-only | cut -d/ -f3 | sort -u | paste -sd, -)
 git -c user.name="github-actions[bot]" -c user.email="$bot" commit --quiet --message "Measured again: $cards"
-git push --quiet --force origin "HEAD:refs/heads/$branch"
+git push --quiet --force origin "HEAD:refs/heads/$branch" || {
+  echo "::warning::This repository lets Actions push no branch: the artifact holds the new results, and the site is published with them all the same."
+  exit 0
+}
 
 head -c 60000 "$summary" > "$summary.body"
 number=$(gh pr list --head "$branch" --base main --state open --json number --jq '.[].number')
@@ -27,5 +30,5 @@ if [ -n "$number" ]; then
   gh pr edit "$number" --title "Measured again: $cards" --body-file "$summary.body"
 else
   gh pr create --head "$branch" --base main --title "Measured again: $cards" --body-file "$summary.body"
-fi
+fi || echo "::warning::This repository lets Actions open no pull request (Settings, Actions, General, Workflow permissions): open one from $branch by hand. The site is published with the new results all the same."
 gh workflow run check.yml --ref "$branch"

@@ -77,10 +77,13 @@ def ask(*command):
 
 
 def whole(folder):
-    """{(card, lab): (path, result)} of every JSON file below `folder`. Raises Stop naming the first that is not a whole result."""
+    """{(card, lab): (path, result)} of every JSON file below `folder` but the schema that stands beside results. Raises Stop naming the first that is not whole."""
     found = {}
     for path in sorted(path for path in folder.rglob("*.json") if not path.name.endswith(compare.CELLS)):   # a notebook's cells are no result
         card, name = path.parent.name, path.relative_to(folder).as_posix()
+        if path.name == "schema.json":
+            print(f"{name}: passed over, for it is no result")
+            continue
         if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST:
             raise Stop(damaged(name, "it is no plain file of a result's size"))
         if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", card) or not re.fullmatch(r"[a-z][a-z0-9_]*", path.stem):
