@@ -213,3 +213,29 @@ def test_words_of_a_result_are_said_in_chinese_and_names_stay():
 def test_a_result_links_to_its_own_file():
     found = results.load(TOP / "examples/results", TOP / "examples")
     assert found and all(result["url"] == f"examples/results/{gpu}/{lab}.json" and result["lab"] == lab for (gpu, lab), result in found.items())
+
+
+@pytest.mark.parametrize("damage", ["gone", None, 0, -1, 1e300, "", "a word that no language knows", True], ids=str)
+@pytest.mark.parametrize("column", ["S", "naive_mib", "kernel", "status", "kv_heads", "causal"])
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_damaged_row_of_a_contributed_card_is_shown_or_its_file_named(lang, column, damage):
+    """Whatever a result of another card holds, the build that stops says which file it is."""
+    found = page(lang, cards=2)
+    other = found.numbers.book.results["other-card", "lab"]
+    other["url"] = "examples/results/other-card/lab.json"
+    for one in other["rows"]:
+        one.update({column: damage}) if damage != "gone" else one.pop(column, None)
+    try:
+        shown = found.expand("| S | naive (MiB) | kernel | causal | status |\n|--:|--:|---|---|---|\n{{ lab.rows[kv_heads=28]: S naive_mib kernel causal status }}\n")
+    except PageError as error:
+        assert "other-card" in str(error)
+    else:
+        assert shown.count('=== "') == 2
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_card_that_was_not_idle_is_said_where_its_numbers_stand(lang):
+    busy = {**RESULT, "run": {**RESULT["run"], "card": {"idle": False, "others_mib": 20480.0, "spread_pct": 31.4}}}
+    idle = {**RESULT, "run": {**RESULT["run"], "card": {"idle": True, "others_mib": 5.0, "spread_pct": 1.0}}}
+    said = WORDS[lang].provenance.busy.format(mib=20480, spread=31)
+    assert said in page(lang, result=busy).expand("{{ lab.provenance }}") and "20480" not in page(lang, result=idle).expand("{{ lab.provenance }}")

@@ -190,6 +190,8 @@ def test_a_missing_field_is_refused(complete, path):
     lambda r: r["source"].update(commit=None), lambda r: r["source"].update(dirty=None), lambda r: r["source"].update(id="x"), lambda r: r["source"].update(sha256="a" * 64),
     lambda r: r["run"].update(status="running"), lambda r: r["run"].update(status="failed", error="ValueError"),
     lambda r: r["rows"].clear(), lambda r: r["rows"][0].update(kernel=None), lambda r: r["rows"][0].update(status="fine"),
+    lambda r: r["rows"][0].update(naive_mib=0.0), lambda r: r["rows"][0].update(peak_mib=0), lambda r: r["rows"][0].update(ms=0.0), lambda r: r["rows"][0].update(flash_bwd_ms=0), lambda r: r["rows"][1].update(oom="no"),
+    lambda r: r["run"].update(card={"idle": True, "others_mib": 0.0, "spread_pct": 0.0}), lambda r: r["run"].update(card={"idle": True}),
     lambda r: r["rows"][0].update(list=[1]), lambda r: r.update(host="me"), lambda r: r["machine"].update(host="me"),
     lambda r: r.update(schema=1), lambda r: r.update(schema=3), lambda r: r.update(output="a\n"), lambda r: r.update(values={"a": 1}), lambda r: r["machine"].update(memory="139 GiB"),
 ])

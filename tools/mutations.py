@@ -53,6 +53,26 @@ def passed_over(name, wrong, attempt, file=None):
 
 
 MUTATIONS = [
+    # A lab reports nothing that it did not see
+    M("counter-is-not-proved", "examples/kit/proof.py", "blind_counter() or ", "", "tests/test_proof.py::test_a_counter_that_does_not_move_by_what_was_allocated_is_one_line"),
+    M("clock-is-not-proved", "examples/kit/proof.py", "wrong_clock() or ", "", "tests/test_proof.py::test_a_clock_in_another_unit_is_one_line"),
+    M("profiler-is-not-proved", "examples/kit/proof.py", " or blind_profiler()", "", "tests/test_proof.py::test_a_profiler_that_sees_nothing_or_fails_is_one_line"),
+    M("instruments-are-not-asked", "examples/kit/card.py", "return unproven(device) if ok", "return None if ok", "tests/test_run.py::test_an_instrument_that_shows_nothing_is_one_line_and_nothing_is_written"),
+    M("company-is-not-kept", "examples/run.py", 'worse(result["run"]["card"], company())', '{**company(), "idle": True}', "tests/test_run.py::test_a_card_that_others_use_is_said_and_kept"),
+    M("oom-without-an-exception", "examples/run.py", "        if not said:\n", "        if False:\n", "tests/test_run.py::test_a_row_that_no_lab_can_have_seen_fails_the_lab"),
+    M("another-card-replaces-one", "examples/run.py", "<= 0.03 * max", "<= 3 * max", "tests/test_run.py::test_another_card_of_the_same_name_replaces_nothing", "GiB|assert"),
+    M("commit-of-a-foreign-repository", "examples/run.py", ' and git("ls-tree", "HEAD", "--", path.name)', "", "tests/test_run.py::test_a_repository_that_only_surrounds_the_program_gives_no_commit"),
+    M("skipped-labs-fail-the-rest", "examples/run.py", "3 if len(left) == len(asked) else 0", "3", "tests/test_run.py::test_what_cannot_run_here_fails_nothing_unless_nothing_can"),
+    M("pipe-that-is-cut-is-a-traceback", "examples/kit/card.py", "    except BrokenPipeError:\n        os", "    except ZeroDivisionError:\n        os", "tests/test_proof.py::test_a_lab_whose_reader_is_gone_says_nothing"),
+    M("peak-of-nothing-is-a-result", "examples/results/schema.json", ', "exclusiveMinimum": 0}', "}", "tests/test_run.py::test_what_is_incomplete_or_foreign_is_refused"),
+    M("mask-without-a-corner", "examples/kit/inputs.py", "    if same_S and S_kv != S:", "    if False:", "tests/test_proof.py::test_a_mask_without_a_corner_is_refused"),
+    M("every-state-is-kept", "examples/online_softmax.py", "    for m, l, o in online_steps(q, K, V, block):", "    for m, l, o in list(online_steps(q, K, V, block)):", "tests/test_online_softmax.py::test_online_attention_keeps_three_things_however_long_the_row_is"),
+    M("check-by-assert", "examples/rescale_rules.py", "                if not error < 1e-12:\n                    raise AssertionError(", "                assert error < 1e-12, (", "tests/test_proof.py::test_nothing_rests_on_a_bare_assert"),
+    M("pull-request-that-is-forbidden-stops-all", "tools/propose.sh", "fi || echo", "fi; true || echo", "tests/test_workflows.py::test_a_repository_that_forbids_pull_requests_is_published_all_the_same"),
+    M("schema-stops-a-take", "tools/results.py", 'if path.name == "schema.json":', "if False:", "tests/test_workflows.py::test_the_results_of_another_clone_can_be_taken_as_they_lie"),
+    M("contributed-file-is-not-named", "docs/hooks/core/placeholders.py", "raise PageError(f\"{other['url']}: {error} ", "raise PageError(f\"{error} ", "tests/test_placeholders.py::test_a_damaged_row_of_a_contributed_card_is_shown_or_its_file_named"),
+    M("busy-card-is-not-said", "docs/hooks/core/measured.py", "{stale}{busy}", "{stale}", "tests/test_placeholders.py::test_a_card_that_was_not_idle_is_said_where_its_numbers_stand"),
+
     # Two languages, one page
     M("zh-heading-has-another-id", "docs/zh/decode.md", "{ #intensity }", "{ #intensities }", f"{PARITY}[headings-decode.md]", r"headings \d+ differ"),
     M("zh-shows-other-code", "docs/zh/vllm.md", "row = 16, [6, 3, 1]", "row = 16, [6, 3, 2]", f"{PARITY}[code-vllm.md]", r"code \d+ differ"),

@@ -127,7 +127,10 @@ class Page:
         tabs = []
         for key in [(self.place.gpu, call["lab"]), *others]:
             other = self.numbers.result({**call, "gpu": key[0]})
-            body = f"{header}\n{rule}\n{self._table(call, other, cells, columns)}"
+            try:
+                body = f"{header}\n{rule}\n{self._table(call, other, cells, columns)}"
+            except (PageError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+                raise PageError(f"{other['url']}: {error} Measure it again, or take the file away.") from None
             tabs.append(f'=== "{plain(other["machine"]["gpu"])}"\n\n' + "\n".join("    " + line if line else "" for line in body.split("\n")))
         return "\n".join(tabs)
 
