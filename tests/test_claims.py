@@ -599,3 +599,15 @@ def test_headline():
     for lang in LANGUAGES:
         shown = [re.findall(r"flash_vs_naive_memory\.(\w+)\[", words) for _, words in said(lang)["headline"]]
         assert ["naive_mib", "flash_mib"] in shown, f"docs/{lang}/index.md: the headline goes from naive to flash: {shown}"
+
+
+@claim
+def test_headline_time():
+    ms = {impl: row("attention_roofline", part="grid", impl=impl, S=4096, kv_heads=28, causal=False)["ms"] for impl in ("naive", "flash", "cudnn")}
+    assert ms["naive"] > 2 * ms["flash"] > 2 * ms["cudnn"]
+
+
+@claim
+def test_headline_same():
+    error = {impl: row("attention_error", part="error", dtype="bf16", inputs="normal", impl=impl)["rel_err"] for impl in ("naive", "flash")}
+    assert error["flash"] < error["naive"] < 0.01

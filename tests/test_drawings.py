@@ -51,7 +51,7 @@ def contrast(a, b):
 
 
 def test_the_drawings_are_there():
-    assert {"hbm-line", "tiling", "merge"} <= {p.stem for p in DRAWINGS}
+    assert {"tiling", "merge"} <= {p.stem for p in DRAWINGS}
 
 
 @drawing
@@ -198,24 +198,6 @@ def test_contrast_in_both_schemes():
                 assert contrast(c[text], ground) >= 4.5, f"{scheme}: --fig-{text} on {ground}"
         for fill in ("naive", "flash", "accent"):
             assert contrast(c["paper"], c[fill]) >= 4.5, f"{scheme}: text of --fig-paper on --fig-{fill}"
-
-
-@language
-def test_bytes_and_thickness_in_hbm_line(lang):
-    """One head, bf16: the labels and the widths of the arrows follow from S and d."""
-    S, d, e = 4096, 128, 2
-    scores, vectors, lse = S * S * e, S * d * e, S * 4
-    root = parse(THEME / "drawings" / "hbm-line.svg", lang)
-    labels = " ".join("".join(t.itertext()) for t in root.iter(f"{SVG}text"))
-    floor = 4 * vectors + lse
-    for value in (f"{scores / 1e6:.1f} MB", f"{vectors / 1e6:.2f} MB", f"{lse / 1e3:.0f} kB",
-                  f"{(4 * scores + 4 * vectors) / 1e6:.1f} MB", f"{floor / 1e6:.1f} MB"):
-        assert value in labels
-    thin = {float(p.get("stroke-width")) for p in root.iter(f"{SVG}path") if p.get("marker-end")}
-    thick = [re.match(r"M\d+ (\d+)H.*V(\d+)H\d+z", p.get("d")) for p in root.iter(f"{SVG}path")]
-    heights = {int(m[2]) - int(m[1]) for m in thick if m and "L" in m.string}
-    assert len(thin) == len(heights) == 1
-    assert heights.pop() / thin.pop() == scores / vectors
 
 
 @language

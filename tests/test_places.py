@@ -18,7 +18,7 @@ from support import LANGUAGES, TOP, WORDS
 from test_parity import NAMES, columns, prose
 
 DRAWINGS = {   # page, id of the heading above
-    "hbm-line": ("lesson.md", "mental-model"), "merge": ("lesson.md", "online-softmax"), "tiling": ("lesson.md", "tiling"), "ring": ("ring.md", "picture"), "vllm-path": ("vllm.md", "path"),
+    "merge": ("lesson.md", "online-softmax"), "tiling": ("lesson.md", "tiling"), "ring": ("ring.md", "picture"), "vllm-path": ("vllm.md", "path"),
 }
 NUMBERS = {"en": "no one two three four five six seven eight nine ten eleven twelve".split(), "zh": "零 一 二 三 四 五 六 七 八 九 十 十一 十二".split()}
 
@@ -87,7 +87,7 @@ def test_a_pitfall_and_its_output_stand_under_its_heading(lang):
         assert len(found) >= 24 and all(heading == name.replace("_", "-") for heading, name in found), f"{wanted}: {[pair for pair in found if pair[0] != pair[1].replace('_', '-')]}"
 
 
-WIDGETS = {"calculator": ("calculator.md", "calculator"), "progress": ("exercises.md", "ways"), "stepper[file=online_softmax.py]": ("lesson.md", "online-softmax"), "run[file=online_softmax.py]": ("lesson.md", "online-softmax-py"), "quiz[name=lesson]": ("lesson.md", "quiz"),
+WIDGETS = {"theatre[form=home]": ("index.md", "home"), "theatre[form=lesson]": ("lesson.md", "mental-model"), "calculator": ("calculator.md", "calculator"), "progress": ("exercises.md", "ways"), "stepper[file=online_softmax.py]": ("lesson.md", "online-softmax"), "run[file=online_softmax.py]": ("lesson.md", "online-softmax-py"), "quiz[name=lesson]": ("lesson.md", "quiz"),
            "gpu[form=short]": ("lesson.md", "lab-browser"), "gpu[form=whole]": ("gpu.md", "your-gpu"), "wgsl[name=flash]": ("gpu.md", "change")}
 
 

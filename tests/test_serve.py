@@ -87,7 +87,7 @@ EDITS = {   # edits that do not heal each other stand together: one clean build 
         "table header": lambda top: change(top / "docs/en/backward.md", r"^\| ([^|\n]+) \|(.*)\n\|[-:| ]+$", lambda found: found[0].replace(found[1], f"so called {found[1]}", 1)),
         "front matter": lambda top: change(top / "docs/zh/vllm.md", r"^description: ", "description: 新的"),
         "glossary": lambda top: change(top / "docs/zh/glossary.md", r"^(## .*\n\n)", r"\1换句话说，"),
-        "navigation": lambda top: change(top / "mkdocs.en.yml", r"^  - ([^:\n]+): lesson.md", "  - Another name: lesson.md"),
+        "navigation": lambda top: change(top / "mkdocs.en.yml", r"- ([^:\n]+): lesson.md", "- Another name: lesson.md"),
         "quiz": lambda top: change(top / "docs/quiz/lesson.yml", r"^  en: (.)", r"  en: Well, \1"),
         "exercise": lambda top: append(first(top, "examples/exercises/*/solution.py"), "\n# A word more.\n"),
         "lab comment": lambda top: append(top / "examples/decode_attention.py", "\n# A word more.\n"),

@@ -76,7 +76,7 @@ MUTATIONS = [
     # Two languages, one page
     M("zh-heading-has-another-id", "docs/zh/decode.md", "{ #intensity }", "{ #intensities }", f"{PARITY}[headings-decode.md]", r"headings \d+ differ"),
     M("zh-shows-other-code", "docs/zh/vllm.md", "row = 16, [6, 3, 1]", "row = 16, [6, 3, 2]", f"{PARITY}[code-vllm.md]", r"code \d+ differ"),
-    M("zh-links-elsewhere", "docs/zh/index.md", "](lesson.md#intuition)", "](lesson.md#principle)", f"{PARITY}[links-index.md]", r"links \d+ differ"),
+    M("zh-links-elsewhere", "docs/zh/index.md", "](lesson.md#where-it-helps)", "](lesson.md#principle)", f"{PARITY}[links-index.md]", r"links \d+ differ"),
     M("zh-shows-another-row", "docs/zh/index.md", "S=4096", "S=8192", f"{PARITY}[placeholders-index.md]", r"placeholders \d+ differ"),
     M("zh-table-lacks-a-row", "docs/zh/vllm.md", re.compile(r"\| 12\.0 \|.*\n"), "", f"{PARITY}[tables-vllm.md]", r"tables"),
     M("zh-formula-has-another-sign", "docs/zh/lesson.md", r"\ell_{\text{new}} &= \alpha\, \ell + ", r"\ell_{\text{new}} &= \alpha\, \ell - ", f"{PARITY}[formulas-lesson.md]", r"formulas \d+ differ"),
@@ -212,6 +212,10 @@ MUTATIONS = [
     M("katex-is-lenient", "docs/hooks/katex.mjs", 'strict: "error"', 'strict: "ignore"', "tests/test_tex.py::test_what_katex_only_warns_of_is_an_error"),
     M("archive-is-dated-by-the-clock", "docs/hooks/core/archive.py", 'zipfile.ZipInfo(f"{top}/{name}", (1980, 1, 1, 0, 0, 0))', 'zipfile.ZipInfo(f"{top}/{name}", __import__("time").localtime()[:6])', "tests/test_downloads.py::test_packed_again_it_is_the_same_whatever_the_order_and_the_clock"),
     M("curves-of-a-chart-exchanged", "docs/hooks/core/charts.py", "row.get(name) for name in labels", "row.get(name) for name in sorted(labels)", "tests/test_charts.py::test_each_curve_is_its_own_column"),
+    M("theatre-writes-before-it-reads", "docs/theme/js/theatre.js", 'events.push(["load", "k", j, c, 0, d], ["store", "s", i, r, j, c]);', 'events.push(["store", "s", i, r, j, c], ["load", "k", j, c, 0, d]);', "tests/test_theatre.py::test_tiles_cross_in_the_order_of_the_program_that_counts[naive-algorithm_0]"),
+    M("theatre-skips-no-tile", "docs/theme/js/theatre.js", "(causal ? r : S)", "S", "tests/test_theatre.py::test_tiles_cross_in_the_order_of_tiled_attention"),
+    M("theatre-cache-keeps-nothing", "docs/theme/js/theatre.js", "seen[name] = Math.max(seen[name], r1)", "seen[name] = 0", "tests/test_theatre.py::test_counters_end_at_the_formulas"),
+    M("theatre-shows-another-counter", "docs/hooks/core/theatre.py", 'STEPS = ("scores", "softmax", "output")', 'STEPS = ("scores", "scale", "output")', "tests/test_theatre.py::test_the_shape_that_was_measured_ends_at_its_models_and_near_its_counters"),
     M("stepper-takes-another-walk", "docs/hooks/core/online_trace.py", '"m": number(m_new)', '"m": number(m)', "tests/test_stepper.py::test_the_trace_is_the_lessons_walk_for_every_width_and_both_orders"),
 
     M("formula-changed-by-markdown", "docs/hooks/core/tex.py", 'if "<" in match[4]:', "if False:", "tests/test_tex.py::test_markdown_in_a_formula_is_an_error"),
@@ -360,6 +364,9 @@ MUTATIONS = [
     M("reset-does-not-restore", "docs/theme/js/run.js", "area.value = tested; changed();", "changed();", "tests/test_run_widget.py::test_edits_survive_a_reload_and_reset_brings_the_file_back"),
     M("output-without-a-limit", "docs/theme/js/python-worker.js", "const LIMIT = 100_000;", "const LIMIT = 100_000_000;", "tests/test_run_widget.py::test_ten_megabytes_of_output_do_not_freeze_the_page"),
     M("error-names-another-line", "docs/theme/js/python-worker.js", '"line": lines[-1] if lines else None', '"line": lines[0] if lines else None', "tests/test_run_widget.py::test_a_traceback_names_the_readers_line"),
+    M("theatre-opens-elsewhere", "docs/theme/js/theatre.js", "rebuild(data.at);", "rebuild(0);", "tests/test_theatre.py::test_it_opens_as_the_picture_that_stands_there_without_scripts[en]", "would jump"),
+    M("theatre-steps-past-a-tile", "docs/theme/js/theatre.js", '"click", () => step(1)', '"click", () => step(2)', "tests/test_theatre.py::test_steps_scrubs_and_ends_by_keyboard_and_mouse[en]"),
+    M("theatre-does-not-stop", "docs/theme/js/theatre.js", "    cancelAnimationFrame(frame);\n", "", "tests/test_theatre.py::test_plays_and_pauses_and_shows_steps_to_who_wants_less_motion[en]"),
     M("stepper-ends-elsewhere", "docs/theme/js/stepper.js", "walk.result.map", "walk.tiles.at(-1).o.map", "tests/test_stepper.py::test_every_width_and_order_ends_at_the_tested_output"),
     M("stepper-skips-a-step", "docs/theme/js/stepper.js", '"click", () => move(at + 1)', '"click", () => move(at + 2)', "tests/test_stepper.py::test_every_width_and_order_ends_at_the_tested_output"),
     M("stepper-talks-while-it-plays", "docs/theme/js/stepper.js", 'say.setAttribute("aria-live", "off");', "", "tests/test_stepper.py::test_play_goes_on_by_itself_pauses_and_does_not_talk_meanwhile"),
@@ -580,7 +587,7 @@ def baseline(place, checks):
 def groups(mutations):
     """The checks of these mutations, once each, in lists that are run together."""
     checks = sorted({node for mutation in mutations if mutation.check != BUILD for node in nodes(mutation.check)})
-    built = [check for check in checks if re.match(r"tests/test_(site|check_site|search|browser|accessibility|run_widget|stepper|exercise_widget|calculator|quiz|notebooks|gpu)\.py", check)]
+    built = [check for check in checks if re.match(r"tests/test_(site|check_site|search|browser|accessibility|run_widget|stepper|theatre|exercise_widget|calculator|quiz|notebooks|gpu)\.py", check)]
     rest = [check for check in checks if check not in built]
     half = len(built) // 2
     return [group for group in (built[:half], built[half:], rest, [BUILD] * any(mutation.check == BUILD for mutation in mutations)) if group]

@@ -81,6 +81,7 @@ def on_files(files, config):
         return files
     generated = {f"examples/{name}": text for name, text in book.examples.items()}
     generated["downloads/flash-attention-examples.zip"] = core.archive.pack(core.archive.examples(EXAMPLES, book.examples, TOP / "LICENSE"), "flash-attention-examples")
+    generated["img/preview.png"] = _kept(lambda: core.theatre.picture(book.theatre, book.words["en"]), "preview", version, facts)
     generated["assets/katex/katex.min.css"] = _woff2_only((KATEX / "dist" / "katex.min.css").read_text("utf-8"))
     generated["assets/pyodide/pyodide-lock.json"] = _no_packages((PYODIDE / "pyodide-lock.json").read_text("utf-8"))
     shared = {path.relative_to(TOP).as_posix(): path for path in [*sorted(EXAMPLES.glob("outputs/*.txt")), *core.results.files(EXAMPLES / "results")]}

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import bundle
 import yaml
 
-from . import cells, evidence, exercises, glossary, results, sections
+from . import cells, evidence, exercises, glossary, results, sections, theatre
 from .errors import PageError
 from .words import asked, for_scripts, languages, load, plain, problems
 
@@ -33,6 +33,7 @@ class Book:
     glossary  {lang: glossary.Glossary}
     words     {lang: its Words} of docs/words
     scripts   {lang: {script: words}}, what the page hands a script
+    theatre   the tile theatre as it stands before a script runs, as theatre.still gives it
     python    bytes that the first run of Python in a page fetches
     """
 
@@ -47,6 +48,7 @@ class Book:
     glossary: dict = _table()
     words: dict = _table()
     scripts: dict = _table()
+    theatre: dict = _table()
     python: int = 0
 
     def __post_init__(self):
@@ -86,8 +88,9 @@ def facts(top):
     docs, examples = top / "docs", top / "examples"
     words, found = _words(top)
     programs = _examples(examples, words)
+    found_results, scripts = results.load(examples / "results", examples, programs), {lang: for_scripts(words[lang], found) for lang in words}
     return dict(
-        results=results.load(examples / "results", examples, programs),
+        results=found_results,
         cells=cells.load(examples / "results", programs),
         evidence={path.stem: evidence.load(path) for path in sorted((docs / "evidence").glob("*.json"))},
         examples=programs,
@@ -95,7 +98,8 @@ def facts(top):
         drawings={path.stem: path.read_text("utf-8") for path in sorted((docs / "theme" / "drawings").glob("*.svg"))},
         quizzes={path.stem: path.read_text("utf-8") for path in sorted((docs / "quiz").glob("*.yml"))},
         words=words,
-        scripts={lang: for_scripts(words[lang], found) for lang in words},
+        scripts=scripts,
+        theatre=theatre.still(top, found_results, scripts),
     )
 
 

@@ -12,6 +12,7 @@ from . import calculator as shapes
 from . import gpu as browsers
 from . import online_trace, tex
 from . import quiz as quizzes
+from . import theatre as stage
 from .errors import PageError
 
 
@@ -181,4 +182,12 @@ def wgsl(options, numbers):
     return browsers.editor(name, numbers.place.root, numbers.words, example(f"webgpu/{name}.wgsl", numbers))
 
 
-RENDERERS = {"gpu": (gpu, ["form"]), "wgsl": (wgsl, ["name"]), "run": (run, ["file"]), "stepper": (stepper, ["file"]), "exercise": (exercise, ["name"]), "progress": (progress, []), "calculator": (calculator, []), "quiz": (quiz, ["name"])}
+def theatre(options, numbers):
+    """Naive and flash side by side: which tiles cross the line to HBM, and when. Without scripts one moment of it stands there."""
+    form = options["form"]
+    if form not in ("home", "lesson"):
+        raise PageError(f"the theatre has the forms home and lesson, not '{form}'.")
+    return stage.render(form, '<div class="widget widget-theatre" data-widget="theatre" data-search-exclude>', numbers)
+
+
+RENDERERS = {"theatre": (theatre, ["form"]), "gpu": (gpu, ["form"]), "wgsl": (wgsl, ["name"]), "run": (run, ["file"]), "stepper": (stepper, ["file"]), "exercise": (exercise, ["name"]), "progress": (progress, []), "calculator": (calculator, []), "quiz": (quiz, ["name"])}
