@@ -135,11 +135,15 @@ def stage(request, chromium, served):
     page.on("console", lambda m: m.type in ("error", "warning") and page.problems.append(f"{m.type}: {m.text}"))
     page.on("pageerror", lambda e: page.problems.append(str(e)))
     page.goto(served + f"{request.param}/")
-    page.wait_for_selector(".widget-theatre .play:enabled", timeout=60_000)
+    page.locator(".widget-theatre .now").first.hover()   # now its script comes
+    page.wait_for_function(LOADED, timeout=60_000)
     page.lang = request.param
     yield page
     assert not page.problems, page.problems
     context.close()
+
+
+LOADED = "() => document.querySelector('.widget-theatre .scrub').max != 1000"
 
 
 def seen(page):
@@ -164,6 +168,17 @@ def test_it_opens_as_the_picture_that_stands_there_without_scripts(stage, chromi
     assert all(text in still for text in seen(stage)[2:4]) and page.locator(".widget-theatre .scene").first.is_visible()
     assert not page.locator(".widget-theatre .play").is_visible(), "a button that does nothing"
     context.close()
+
+
+def test_what_is_pressed_before_its_script_has_come_is_done_then(chromium, served):
+    page = chromium.new_page()
+    page.goto(served + "en/")
+    page.locator(".widget-theatre .scrub").evaluate("(scrub) => scrub.focus()")
+    page.locator(".widget-theatre [name=l2]").evaluate("(box) => box.click()")
+    page.wait_for_function(LOADED, timeout=60_000)
+    page.wait_for_function("() => !document.querySelector('.widget-theatre .scene .l2')", timeout=10_000)
+    assert not page.locator(".widget-theatre [name=l2]").is_checked()
+    page.close()
 
 
 def test_steps_scrubs_and_ends_by_keyboard_and_mouse(stage):

@@ -59,14 +59,14 @@ def render(form, start, numbers):
     given = {"gpu": numbers.book.theatre["gpu"], "lab": LAB}
     where = numbers.provenance(numbers.result(given)) if made["data"]["measured"] else ""
     open_ = " open" if form == "lesson" else ""
-    sliders = "".join(f'<label><span>{label}</span><input type="range" name="{name}" min="0" max="{len(CHOICES[name]) - 1}" value="{CHOICES[name].index(START[name])}" disabled><output>{START[name]}</output></label>'
+    sliders = "".join(f'<label><span>{label}</span><input type="range" name="{name}" min="0" max="{len(CHOICES[name]) - 1}" value="{CHOICES[name].index(START[name])}"><output>{START[name]}</output></label>'
                       for name, label in (("S", words.theatre.length), ("Br", words.theatre.rows), ("Bc", words.theatre.columns), ("kv", words.theatre.shared)))
-    check = {name: f'<label class="check"><input type="checkbox" name="{name}"{" checked" * made["data"]["start"][name]} disabled> {label}</label>' for name, label in (("l2", words.theatre.switch), ("causal", words.theatre.causal))}
+    check = {name: f'<label class="check"><input type="checkbox" name="{name}"{" checked" * made["data"]["start"][name]}> {label}</label>' for name, label in (("l2", words.theatre.switch), ("causal", words.theatre.causal))}
     return (
         start
-        + f'<div class="bar controls"><button type="button" class="play primary" disabled>{words.theatre.play}</button>'
-        + f'<button type="button" class="back" aria-label="{words.theatre.back}" title="{words.theatre.back}" disabled>◀\ufe0e</button><button type="button" class="forward" aria-label="{words.theatre.forward}" title="{words.theatre.forward}" disabled>▶\ufe0e</button>'
-        + f'<input type="range" class="scrub" min="0" max="1000" value="{round(1000 * made["data"]["at"])}" aria-label="{words.theatre.scrub}" disabled>{check["l2"]}</div>'
+        + f'<div class="bar controls"><button type="button" class="play primary">{words.theatre.play}</button>'
+        + f'<button type="button" class="back" aria-label="{words.theatre.back}" title="{words.theatre.back}">◀\ufe0e</button><button type="button" class="forward" aria-label="{words.theatre.forward}" title="{words.theatre.forward}">▶\ufe0e</button>'
+        + f'<input type="range" class="scrub" min="0" max="1000" value="{round(1000 * made["data"]["at"])}" aria-label="{words.theatre.scrub}">{check["l2"]}</div>'
         + f'<div class="sides">{side("naive", words.theatre.naive, words.theatre.naive_shows, sides["naive"])}{side("flash", words.theatre.flash, words.theatre.flash_shows, sides["flash"])}</div>'
         + f'<details class="controls"{open_}><summary>{words.theatre.shape}</summary><div class="sliders">{sliders}{check["causal"]}</div></details>'
         + f'<p class="hint">{words.theatre.note}</p><p class="announced" role="status"></p>{where}'

@@ -157,7 +157,19 @@ document.addEventListener("DOMContentLoaded", () => {
 
 // Each widget brings its own module; a page without widgets loads none. One that asks first (`data-ask`: a button's words) waits for its button.
 export const bring = (element) => import(new URL(`./${element.dataset.widget}.js`, import.meta.url)).then((module) => module.default(element, all[element.dataset.widget], document.documentElement.lang.slice(0, 2)));
+/** One that stands whole without its script (`data-late`) waits until the reader turns to it; what was pressed meanwhile is pressed again. */
+function turnedTo(element) {
+  let pressed;
+  const events = ["pointerover", "focusin"], press = ({ target }) => { pressed = target.closest("button, [type=checkbox]"); };
+  const come = () => {
+    for (const event of events) element.removeEventListener(event, come);
+    bring(element).then(() => { element.removeEventListener("click", press); pressed?.click(); });
+  };
+  element.addEventListener("click", press);
+  for (const event of events) element.addEventListener(event, come);
+}
 for (const element of document.querySelectorAll("[data-widget]")) {
+  if ("late" in element.dataset) { turnedTo(element); continue; }
   if (!element.dataset.ask) { bring(element); continue; }
   const there = element.querySelector(".bar.start");   // a button at a page's head is in the page: put in later, it would push the rest down
   const bar = there ?? Object.assign(document.createElement("div"), { className: "bar start" });

@@ -216,7 +216,6 @@ export default function widget(element, words) {
   back.addEventListener("click", () => step(-1));
   forward.addEventListener("click", () => step(1));
   scrub.addEventListener("input", () => { pause(); draw(marks[scrub.value]); });
-  for (const control of element.querySelectorAll("button, input")) control.disabled = false;
   rebuild(data.at);
 
   /** New traces for what was chosen, at the same part of the way. */
