@@ -52,7 +52,7 @@ def still(top, results, scripts, gpu="nvidia-h200"):
 
 
 def render(form, start, numbers):
-    """HTML of the widget; `start` opens it. form: home, or lesson, where the shape is at hand at once."""
+    """HTML of the widget; `start` opens it: a section, since the search forgets to leave out a div at the end of the first div in it. form: home, or lesson, where the shape is at hand at once."""
     words, made = numbers.words, numbers.book.theatre[form]
     sides = made[numbers.place.lang]
     text = json.dumps(made["data"], separators=(",", ":")).replace("<", "\\u003c")
@@ -70,7 +70,7 @@ def render(form, start, numbers):
         + f'<div class="sides">{side("naive", words.theatre.naive, words.theatre.naive_shows, sides["naive"])}{side("flash", words.theatre.flash, words.theatre.flash_shows, sides["flash"])}</div>'
         + f'<details class="controls"{open_}><summary>{words.theatre.shape}</summary><div class="sliders">{sliders}{check["causal"]}</div></details>'
         + f'<p class="hint">{words.theatre.note}</p><p class="announced" role="status"></p>{where}'
-        + f'<script type="application/json">{text}</script></div>'
+        + f'<script type="application/json">{text}</script></section>'
     )
 
 

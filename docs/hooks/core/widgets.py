@@ -187,7 +187,7 @@ def theatre(options, numbers):
     form = options["form"]
     if form not in ("home", "lesson"):
         raise PageError(f"the theatre has the forms home and lesson, not '{form}'.")
-    return stage.render(form, '<div class="widget widget-theatre" data-widget="theatre" data-late data-search-exclude>', numbers)
+    return stage.render(form, '<section class="widget widget-theatre" data-widget="theatre" data-late data-search-exclude>', numbers)
 
 
 RENDERERS = {"theatre": (theatre, ["form"]), "gpu": (gpu, ["form"]), "wgsl": (wgsl, ["name"]), "run": (run, ["file"]), "stepper": (stepper, ["file"]), "exercise": (exercise, ["name"]), "progress": (progress, []), "calculator": (calculator, []), "quiz": (quiz, ["name"])}
