@@ -56,8 +56,8 @@ def render(form, start, numbers):
     words, made = numbers.words, numbers.book.theatre[form]
     sides = made[numbers.place.lang]
     text = json.dumps(made["data"], separators=(",", ":")).replace("<", "\\u003c")
-    given = {"gpu": numbers.book.theatre["gpu"], "lab": LAB}
-    where = numbers.provenance(numbers.result(given)) if made["data"]["measured"] else ""
+    if made["data"]["measured"]:
+        numbers.result({"gpu": numbers.book.theatre["gpu"], "lab": LAB})   # shown: the page says so when it is stale, and where it comes from
     open_ = " open" if form == "lesson" else ""
     sliders = "".join(f'<label><span>{label}</span><input type="range" name="{name}" min="0" max="{len(CHOICES[name]) - 1}" value="{CHOICES[name].index(START[name])}"><output>{START[name]}</output></label>'
                       for name, label in (("S", words.theatre.length), ("Br", words.theatre.rows), ("Bc", words.theatre.columns), ("kv", words.theatre.shared)))
@@ -69,7 +69,7 @@ def render(form, start, numbers):
         + f'<input type="range" class="scrub" min="0" max="1000" value="{round(1000 * made["data"]["at"])}" aria-label="{words.theatre.scrub}">{check["l2"]}</div>'
         + f'<div class="sides">{side("naive", words.theatre.naive, words.theatre.naive_shows, sides["naive"])}{side("flash", words.theatre.flash, words.theatre.flash_shows, sides["flash"])}</div>'
         + f'<details class="controls"{open_}><summary>{words.theatre.shape}</summary><div class="sliders">{sliders}{check["causal"]}</div></details>'
-        + f'<p class="hint">{words.theatre.note}</p><p class="announced" role="status"></p>{where}'
+        + f'<p class="hint">{words.theatre.note}</p><p class="announced" role="status"></p>'
         + f'<script type="application/json">{text}</script></section>'
     )
 

@@ -51,7 +51,7 @@ addEventListener("hashchange", () => { moved = true; setTimeout(() => { moved = 
 follow("__drawer", ".drawer-close", () => document.querySelectorAll(".md-header, .md-content, .md-footer, .md-sidebar--secondary, [data-md-component=skip], [data-md-component=announce]"));
 follow("__toc", ".md-sidebar--primary .md-nav__title[data-toggle=__toc]", () => {
   const item = document.getElementById("__toc").parentElement;
-  return [...item.parentElement.children].filter((other) => other !== item).concat(first(".drawer-title"), first("button.md-nav__link[data-toggle=__toc]"));
+  return [...document.querySelectorAll(".md-nav__item")].filter((other) => !other.contains(item) && !item.contains(other)).concat(first(".drawer-title"), first("button.md-nav__link[data-toggle=__toc]"));
 });
 follow("__search", ".md-search__input", () => []);
 first(".md-search")?.addEventListener("focusout", ({ relatedTarget, currentTarget }) => {
