@@ -13,7 +13,7 @@ from support import LANGUAGES, TOP, WORDS, measured, violations
 SHAPES = [dict(S=S, d=3, Br=Br, Bc=Bc, causal=causal, H=H, kv=kv, e=2, l2=l2)
           for S, Br, Bc in ((1, 1, 1), (12, 4, 2), (13, 5, 4), (7, 9, 20), (24, 6, 6), (16, 3, 5)) for causal in (False, True) for H, kv in ((4, 4), (6, 2)) for l2 in (False, True)]
 REAL = [dict(theatre.START, S=S, Br=Br, Bc=Bc, causal=causal, kv=kv, l2=l2) for S in theatre.CHOICES["S"] for Br in (64, 128) for Bc in (64, 128) for causal in (False, True) for kv in (28, 4) for l2 in (False, True)]
-COUNTED = theatre.measured({("nvidia-h200", theatre.LAB): measured(theatre.LAB)}, "nvidia-h200")
+COUNTED = [dict(zip(("impl", "name", "S", "causal", "dram", "sm"), row)) for row in theatre.measured({("nvidia-h200", theatre.LAB): measured(theatre.LAB)}, "nvidia-h200")]
 SCRIPT = """const { trace, naive, flash } = await import("%s"); let text = ""; for await (const part of process.stdin) text += part;
 console.log(JSON.stringify(JSON.parse(text).map(([p, whole]) => Object.fromEntries(["naive", "flash"].map((side) => { const t = trace(side, p); return [side, { events: whole ? t.events : [], asked: t.asked.at(-1), crossed: t.crossed.at(-1), steps: whole ? [...t.asked] : [] }]; })))));"""
 

@@ -24,7 +24,7 @@ console.log(JSON.stringify(each(forms, (data) => each(words, (said) => still(dat
 
 
 def measured(results, gpu):
-    """What the counters of a card saw of the theatre's shapes: rows with the bytes at device memory (dram) and between the chip and L2 (sm)."""
+    """What the counters of a card saw of the theatre's shapes: [program, whose, S, causal, bytes at device memory, bytes between chip and L2]."""
     if (gpu, LAB) not in results:
         return []
     rows, found = [row for row in results[gpu, LAB]["rows"] if row["part"] == "kernel" and row["status"] == "ok"], []
@@ -34,7 +34,7 @@ def measured(results, gpu):
                 own = [row for row in rows if (row["impl"], row["S"], row["causal"]) == (impl, S, causal) and (impl != "naive" or row["step"] in STEPS)]
                 if own and all(isinstance(row[cell], int) for row in own for cell in ("read_bytes", "write_bytes", "sm_bytes")) and not (impl == "naive" and causal):   # measured naive hides scores in a kernel of its own
                     dram, sm = sum(row["read_bytes"] + row["write_bytes"] for row in own), sum(row["sm_bytes"] for row in own)
-                    found.append({"impl": impl, "name": name, "gpu": results[gpu, LAB]["machine"]["gpu"], "S": S, "causal": causal, "dram": dram, "sm": sm})
+                    found.append([impl, name, S, causal, dram, sm])
     return found
 
 
@@ -43,7 +43,7 @@ def still(top, results, scripts, gpu="nvidia-h200"):
     node = shutil.which("node")
     if node is None:
         raise PageError("Node 20 or newer is needed to draw the theatre, and no `node` is on the PATH.")
-    forms = {form: {"start": {**START, "l2": said["l2"]}, "at": said["at"], "choices": CHOICES, "measured": measured(results, gpu)} for form, said in FORMS.items()}
+    forms = {form: {"start": {**START, "l2": said["l2"]}, "at": said["at"], "choices": CHOICES, "measured": measured(results, gpu), "gpu": results[gpu, LAB]["machine"]["gpu"] if (gpu, LAB) in results else ""} for form, said in FORMS.items()}
     given = {"script": str(top / "docs/theme/js/theatre.js"), "forms": forms, "words": {lang: said["theatre"] for lang, said in scripts.items()}}
     done = subprocess.run([node, "--input-type=module", "-e", RUN], input=json.dumps(given), capture_output=True, text=True, encoding="utf-8")
     if done.returncode:

@@ -169,13 +169,13 @@ function formula(side, p, t) {
     : `${p.H} · (${p.e} B · 2·S·d + 4 B · S) + ${p.kv} · ${p.e} B · 2·${stream}·d`;
 }
 
-/** What hardware counters saw of this shape. The tiles decide only what the chip asks for. */
+/** What hardware counters saw of this shape: [whose program, bytes]. */
 function counted(side, p, measured) {
-  if (p.kv !== p.H || !p.l2 && (p.Br !== 128)) return [];
-  return measured.filter((row) => row.S === p.S && row.causal === p.causal && (row.impl === "naive") === (side === "naive")).map((row) => ({ ...row, bytes: p.l2 ? row.dram : row.sm }));
+  if (p.kv !== p.H || (!p.l2 && p.Br !== 128)) return [];   // the tiles decide only what the chip asks for
+  return measured.filter(([impl, , S, causal]) => S === p.S && causal === p.causal && (impl === "naive") === (side === "naive")).map(([, name, , , dram, sm]) => [name, p.l2 ? dram : sm]);
 }
 
-function texts(side, t, p, [n, part], words, measured) {
+function texts(side, t, p, [n, part], words, { measured, gpu }) {
   const event = t.events[n], total = t.crossed.at(-1), now = amount(t.crossed, n, part);
   const tiles = { i: event && Math.floor((event[1] === "k" || event[1] === "v" ? lastRow(t, n) : event[2]) / p.Br) + 1, n: Math.ceil(p.S / p.Br), j: event && Math.floor(event[2] / p.Bc) + 1, m: Math.ceil(p.S / p.Bc) };
   const kernel = t.kernels.filter((first) => first <= n).length, rows = counted(side, p, measured);
@@ -183,18 +183,19 @@ function texts(side, t, p, [n, part], words, measured) {
     count: size(now), share: now, total,
     now: !event ? words.over : side === "naive" ? [words.kernel1, words.kernel2, words.kernel3][kernel - 1] : say(event[1] === "k" || event[1] === "v" ? words.streams : event[1] === "q" ? words.loads : words.stores, tiles),
     ends: say(words.ends, { bytes: size(total), formula: formula(side, p, t) }),
-    counted: rows.length ? say(p.l2 ? words.counted : words.counted_chip, { gpu: rows[0].gpu, all: rows.map(({ name, bytes }) => say(words.by, { name, bytes: size(bytes) })).join(words.comma) }) : "\u00a0",
+    counted: rows.length ? say(p.l2 ? words.counted : words.counted_chip, { gpu, all: rows.map(([name, bytes]) => say(words.by, { name, bytes: size(bytes) })).join(words.comma) }) : "\u00a0",
   };
 }
 
 function lastRow({ events }, n) { while (events[n][1] !== "q") n--; return events[n][2]; }
 
 /** Both sides as they stand without scripts: {side: {svg, shapes, count, …}}. The build calls it. */
-export function still({ start, at, measured }, words) {
+export function still(data, words) {
+  const { start, at } = data;
   const traces = ["naive", "flash"].map((side) => trace(side, start)), all = traces[0].asked.at(-1);
   return Object.fromEntries(traces.map((t) => {
     const here = place(t, at * all), shapes = picture(t, start, here, words);
-    return [t.side, { shapes, svg: svg(shapes), part: t.crossed[here[0]] / traces[0].crossed.at(-1), ...texts(t.side, t, start, here, words, measured) }];
+    return [t.side, { shapes, svg: svg(shapes), part: t.crossed[here[0]] / traces[0].crossed.at(-1), ...texts(t.side, t, start, here, words, data) }];
   }));
 }
 
@@ -275,7 +276,7 @@ export default function widget(element, words) {
     at = Math.min(to, end());
     const most = traces[0].crossed.at(-1);
     for (const t of traces) {
-      const box = find(`.side.${t.side}`), here = place(t, at), text = texts(t.side, t, p, calm.matches ? [here[0], 0] : here, words, data.measured);
+      const box = find(`.side.${t.side}`), here = place(t, at), text = texts(t.side, t, p, calm.matches ? [here[0], 0] : here, words, data);
       box.querySelector("svg g").innerHTML = svg(picture(t, p, calm.matches ? [here[0], 0] : here, words));
       for (const name of ["count", "now", "ends", "counted"]) box.querySelector(`.${name}`).textContent = text[name];
       box.querySelector(".share").setAttribute("width", most ? (100 * text.share) / most : 0);
