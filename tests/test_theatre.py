@@ -126,6 +126,16 @@ def test_the_shape_that_was_measured_ends_at_its_models_and_near_its_counters(tr
     assert ("naive", 4096) in counted and ("cudnn", 4096) in counted
 
 
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_ratios_that_stand_side_by_side_follow_from_the_shape(lang):
+    S, d, H = 4096, 128, 28
+    floors = [(2 * H + 2 * kv) * S * d for kv in (28, 28, 4)]
+    wanted = [round((trips * 2 * H * S * S + floor) / floor) for trips, floor in zip((2, 3, 2), floors)]
+    text = (TOP / f"docs/{lang}/lesson.md").read_text("utf-8")
+    table = text[text.index("{ #speed-up }"):text.index("{ #where-it-helps }")].split("\n|")
+    assert [int(cells[1]) for row in table if (cells := row.split("|")) and len(cells) > 1 and cells[1].strip().isdigit()] == wanted
+
+
 # The page.
 
 @pytest.fixture(scope="module", params=LANGUAGES)

@@ -214,6 +214,7 @@ MUTATIONS = [
     M("curves-of-a-chart-exchanged", "docs/hooks/core/charts.py", "row.get(name) for name in labels", "row.get(name) for name in sorted(labels)", "tests/test_charts.py::test_each_curve_is_its_own_column"),
     M("theatre-writes-before-it-reads", "docs/theme/js/theatre.js", 'events.push(["load", "k", j, c, 0, d], ["store", "s", i, r, j, c]);', 'events.push(["store", "s", i, r, j, c], ["load", "k", j, c, 0, d]);', "tests/test_theatre.py::test_tiles_cross_in_the_order_of_the_program_that_counts[naive-algorithm_0]"),
     M("theatre-skips-no-tile", "docs/theme/js/theatre.js", "(causal ? r : S)", "S", "tests/test_theatre.py::test_tiles_cross_in_the_order_of_tiled_attention"),
+    both("ratio-retyped", "lesson.md", "| 57 |", "| 58 |", "tests/test_theatre.py::test_the_ratios_that_stand_side_by_side_follow_from_the_shape[zh]"),
     M("theatre-cache-keeps-nothing", "docs/theme/js/theatre.js", "seen[name] = Math.max(seen[name], r1)", "seen[name] = 0", "tests/test_theatre.py::test_counters_end_at_the_formulas"),
     M("theatre-shows-another-counter", "docs/hooks/core/theatre.py", 'STEPS = ("scores", "softmax", "output")', 'STEPS = ("scores", "scale", "output")', "tests/test_theatre.py::test_the_shape_that_was_measured_ends_at_its_models_and_near_its_counters"),
     M("stepper-takes-another-walk", "docs/hooks/core/online_trace.py", '"m": number(m_new)', '"m": number(m)', "tests/test_stepper.py::test_the_trace_is_the_lessons_walk_for_every_width_and_both_orders"),
