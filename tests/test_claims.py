@@ -611,3 +611,11 @@ def test_headline_time():
 def test_headline_same():
     error = {impl: row("attention_error", part="error", dtype="bf16", inputs="normal", impl=impl)["rel_err"] for impl in ("naive", "flash")}
     assert error["flash"] < error["naive"] < 0.01
+
+
+@claim
+def test_doubling_s():
+    found = {row["S"]: row for row in rows("flash_vs_naive_memory", part="grid", kv_heads=28, causal=False, status="ok")}
+    pairs = [(S, 2 * S) for S in found if S >= 1024 and 2 * S in found]
+    assert pairs and all(abs(2 * found[S]["flash_mib"] - found[twice]["flash_mib"]) * 2**20 <= 24.5 for S, twice in pairs)
+    assert all(3.5 < found[twice]["naive_mib"] / found[S]["naive_mib"] < 4 for S, twice in pairs)

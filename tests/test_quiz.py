@@ -38,7 +38,11 @@ SEE = {   # and where it is proven
 
 
 def texts(question, lang):
-    """Every text of a question in a language, in order."""
+    """Every text of a question in a language, in order; 90% in Chinese is 90 % (test_typography.py)."""
+    return [re.sub(r"(?<=\d)%", " %", text) for text in _texts(question, lang)]
+
+
+def _texts(question, lang):
     if "number" in question:
         return [question[lang], question["number"]["why"][lang], *(slip[lang] for slip in question["number"]["slips"])]
     return [question[lang], *(text for choice in question["choices"] for text in (choice[lang], choice["why"][lang]))]

@@ -75,6 +75,9 @@ def on_config(config):
 
 @event_priority(50)   # before mkdocs-jupyter, which makes pages of the notebooks that it finds
 def on_files(files, config):
+    for file in files:
+        if core.search.WORKER.fullmatch(file.src_uri):
+            file.content_string = core.search.mend(file.content_string)
     if config.extra["lang"] != "root":
         for lab in _write_notebooks(config.extra["lang"], config.extra["gpu"]):
             files.append(File(f"notebooks/{lab}.ipynb", str(NOTEBOOKS / config.extra["lang"]), config.site_dir, config.use_directory_urls))

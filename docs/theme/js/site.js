@@ -66,9 +66,15 @@ Worker.prototype.postMessage = function (message, ...rest) {
   if (message?.type === QUERY && typeof message.data === "string") message = { ...message, data: message.data.replace(/\p{Script=Han}+/gu, " $&〇 ") };
   return postMessage.call(this, message, ...rest);
 };
-// Its hits are links that Tab reaches too, not only the arrow keys.
+// Its hits are links that Tab reaches too, not only the arrow keys; a page that only its sections let find marks on arrival what found them.
 const hits = first(".md-search-result__list");
-if (hits) new MutationObserver(() => hits.querySelectorAll("a[tabindex]").forEach((hit) => hit.removeAttribute("tabindex"))).observe(hits, { childList: true, subtree: true });
+if (hits) new MutationObserver(() => hits.querySelectorAll("a[tabindex]").forEach((hit) => {
+  hit.removeAttribute("tabindex");
+  const to = new URL(hit.href), section = hit.parentElement.querySelector('a[href*="#"]');
+  if (to.searchParams.get("h") || to.hash || !section) return;
+  to.searchParams.set("h", new URL(section.href).searchParams.get("h"));
+  hit.href = to;
+})).observe(hits, { childList: true, subtree: true });
 const narrow = matchMedia("(max-width: 76.234375em)");
 const close = (id) => { const box = document.getElementById(id); if (box?.checked) box.click(); return box; };
 narrow.addEventListener("change", () => close("__drawer"));
