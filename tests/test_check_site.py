@@ -149,6 +149,7 @@ BROKEN = [
     ("a 404 without English", "page_404", r"nothing in English", ("404.html", r"<p lang=.en.>.*?(<a href=\S+?>).*?</p>", r"\g<1>en</a>")),
     ("a 404 without a way back", "page_404", r"no link to zh/", ("404.html", r"/repo/zh/", "/repo/en/")),
     ("a 404 with relative styles", "page_404", r"the relative address", ("404.html", r"/repo/css/", "css/")),
+    ("a Chinese 404 that begins in English", "page_404", r"zh/404.html: .*does not begin in its language", ("zh/404.html", r"(<p lang=.zh-CN.*?</p>)\s*(<p lang=.en.*?</p>)", r"\g<2>\g<1>")),
     ("a sitemap without a page", "sitemap", r"en/decode/ is missing", ("en/sitemap.xml", r"<url>\s*<loc>[^<]*decode/</loc>.*?</url>", "")),
     ("a sitemap with a page too many", "sitemap", r"is no page", ("en/sitemap.xml", "</urlset>", f'<url><loc>{SITE_URL}en/404.html</loc></url></urlset>')),
     ("a sitemap with a wrong pair", "sitemap", r"hreflang pairs", ("en/sitemap.xml", 'hreflang="zh-CN" href="[^"]*"', f'hreflang="zh-CN" href="{SITE_URL}zh/x/"')),

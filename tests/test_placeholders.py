@@ -206,8 +206,9 @@ def test_words_of_a_result_are_said_in_chinese_and_names_stay():
         assert f"| {said.textbook} | {said['unmasked softmax']} |\n| flash | {said.refused} |" in page(lang, result).expand(table)
     result["rows"][0]["sees"] = "never heard of"
     assert "never heard of" in page("en", result).expand(table), "the programs speak English"
-    with pytest.raises(PageError, match="shows 'never heard of' in column 'sees'"):
-        page("zh", result).expand(table)
+    for shown in (table, "{{ lab.sees[impl=textbook] }}"):
+        with pytest.raises(PageError, match="shows 'never heard of' in column 'sees'"):
+            page("zh", result).expand(shown)
 
 
 def test_a_result_links_to_its_own_file():

@@ -502,8 +502,8 @@ def language(site):
         said = next((node.attrs.get("lang") for node in page.tags["html"]), None)
         if not said:
             yield page.name, "html", "no lang", 'write <html lang="…">'
-        elif not said.startswith(lang or "en"):
-            yield page.name, "html", f"lang is {said!r} on a page in {lang or 'en'}", "correct `theme.language` or the template"
+        elif not said.startswith(own := lang or next((folder for folder in LANGUAGES if page.name.startswith(f"{folder}/")), "en")):
+            yield page.name, "html", f"lang is {said!r} on a page in {own}", "correct `theme.language` or the template"
         for node in page.having["lang"]:
             if not node.attrs["lang"]:
                 yield page.name, str(node), "an empty lang", "name the language or remove the attribute"
@@ -600,6 +600,10 @@ def page_404(site):
         yield "404.html", "page", "it says nothing in English", "static hosts serve this one page to both languages"
     if not any(len(HAN.findall(text)) > 5 and lang.startswith("zh") for text, lang in texts):
         yield "404.html", "page", "it says nothing in Chinese marked lang=zh-CN", "static hosts serve this one page to both languages"
+    for lang in LANGUAGES:
+        own = site.names.get(f"{lang}/404.html")
+        if own and not next((said for _, text, said in own.words if not text.strip().isdigit()), "").startswith(lang):
+            yield own.name, "page", f"it does not begin in its language, {lang}", "docs/theme/404.html puts a language's own line first"
     reached = {site.resolve("404.html", node.attrs.get("href", "")) for node in page.tags["a"]}
     for lang in LANGUAGES:
         if (f"{lang}/index.html", "") not in reached:

@@ -337,6 +337,14 @@ MUTATIONS = [
     M("licence-of-a-third-party-is-gone", "THIRD-PARTY.md", "`assets/pyodide/`", "`assets/other/`", "tests/test_site.py::test_what_others_made_is_named_with_its_licence", "THIRD-PARTY.md"),
     M("styles-of-formulas-on-every-page", "docs/theme/main.html", "{% if has_math %}<link", "{% if true %}<link", FINDING),
 
+    M("blanks-break", "docs/hooks/core/page.py", "typography.bind(html.code(html.controls(page, words), words))", "html.code(html.controls(page, words), words)", "tests/test_typography.py::test_every_page_is_bound_and_the_search_index_is_not"),
+    M("short-formulas-break", "docs/theme/css/site.css", ".together, [data-short]", ".together", "tests/test_typography.py::test_no_line_breaks_inside[zh/lesson/]", "px: "),
+    M("blanks-are-bound-in-code", "docs/hooks/core/typography.py", "<(pre|code|", "<(pre|", "tests/test_typography.py::test_what_stays_as_it_is"),
+    M("amounts-lose-their-commas", "docs/hooks/core/typography.py", "{int(match[1]):,}", "{int(match[1])}", "tests/test_typography.py::test_what_is_read_as_one"),
+    both("a-length-gets-a-comma", "lesson.md", "S = 25400", "S = 25,400", "tests/test_typography.py::test_numbers_have_one_format", r"lesson.md:\d+"),
+    M("zh-404-begins-in-english", "docs/theme/404.html", "([config.extra.lang] + (config.extra.languages | list)) | unique", "config.extra.languages", FINDING, "zh/404.html"),
+    M("result-word-in-english-on-a-chinese-page", "docs/hooks/core/measured.py", 'if self.place.lang == "en" else None', "", "tests/test_placeholders.py::test_words_of_a_result_are_said_in_chinese_and_names_stay", "DID NOT RAISE"),
+
     # In a browser
     M("page-scrolls-sideways", "docs/theme/css/site.css", "div.math { overflow-x: auto; overflow-y: hidden;", "div.math {", "tests/test_every_page.py::test_a_page_holds[phone-en/lesson/]", "sideways"),
     M("script-of-a-page-is-broken", "docs/theme/js/site.js", "const narrow =", "nothing.there();\nconst narrow =", "tests/test_every_page.py::test_a_page_holds[phone-en/]", "nothing is not defined"),
@@ -437,6 +445,9 @@ MUTATIONS = [
     M("search-takes-synonyms-of-nothing", "docs/hooks/core/search.py", 'if entry is None:\n            raise PageError(', "if entry is None:\n            entry = {}\n        if False:\n            raise PageError(", "tests/test_search.py::test_synonyms_that_lead_nowhere_are_an_error", "DID NOT RAISE"),
     M("search-has-no-field-for-synonyms", "mkdocs.en.yml", " synonyms: { boost: 300 },", "", "tests/test_search.py::test_the_index_holds_words_only", "synonyms"),
     M("search-lacks-a-synonym", "docs/en/lesson.md", "  lab: memory usage VRAM usage", "  lab: memory usage", "tests/test_search.py::test_the_right_page_is_among_the_first_three[en]", "vram"),
+    M("search-lacks-a-term", "docs/zh/lesson.md", re.compile(r"\n  score-matrix: .*"), "", "tests/test_search.py::test_a_term_finds_its_section_first[zh]", "lesson#score-matrix"),
+    M("search-marks-nothing-on-a-page", "docs/theme/js/site.js", "  hit.href = to;\n", "", "tests/test_search.py::test_the_first_hit_names_what_found_it_and_the_page_marks_it"),
+    M("search-takes-two-numbers-for-one", "docs/hooks/shim.py", "        if core.search.WORKER.fullmatch(file.src_uri):", "        if False:", "tests/test_search.py::test_lunr_keeps_two_numbers_apart"),
     M("search-comes-with-the-page", "docs/theme/js/late.js", "if (this.late) asked.then(() => send.apply(this, body)); else send.apply(this, body);", "send.apply(this, body);", "tests/test_budgets.py::test_the_first_visit_of_the_lesson_is_light[en]", "before anybody turned to it"),
     M("search-never-comes", "docs/theme/js/late.js", "[data-toggle=__search]\")) resolve();", "[data-toggle=__search]\")) return;", "tests/test_search.py::test_chinese_without_blanks_and_half_a_word_find_too"),
 

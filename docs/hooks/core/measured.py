@@ -13,6 +13,7 @@ CALL = re.compile(
     r"(?:\[(?P<filter>[^\]]*)\])?(?:\s*:\s*(?P<columns>[^|]*?))?(?:\s*\|\s*(?P<format>[^|]+))?"
 )
 UNITS = {"mib": "MiB", "gib": "GiB", "gb": "GB", "bytes": "bytes", "ms": "ms", "us": "µs", "tflops": "TFLOP/s", "gbps": "GB/s", "pct": "%"}
+VERBATIM = ("kernel", "reason", "error")   # columns that quote other programs
 SHOWN_BYTES = {"bytes": ("bytes", "byte", "B", "字节")}
 
 
@@ -71,13 +72,20 @@ class Numbers:
             if value is None and rows[0]["status"] != "ok":
                 return plain(label(self.words, rows[0]["status"]) or rows[0]["status"])
         _unit_behind(name, match.string[match.end():])
-        text = written(name, (label(self.words, value) or value) if isinstance(value, str) else value, call["format"])
+        text = written(name, self.said(name, value) if isinstance(value, str) and not name.endswith(VERBATIM) else value, call["format"])
         if fenced:
             return inside_fence(call, text, r"[\x00-\x1f]")
         raw = plain("" if value is None else value)
         machine = plain(f"{result['machine']['gpu']}, torch {result['software']['torch']}, {result['run']['started'][:10]}")
         mark = f'<sup class="stale" title="{self.words.provenance.stale}">!</sup>' if result["stale"] else ""
         return f'<data class="measured" value="{raw}" title="{machine}">{cell(name, text, value)}</data>{mark}'
+
+    def said(self, name, value):
+        """A result's word in the page's language, in which programs speak English."""
+        said = label(self.words, value) or (value if self.place.lang == "en" else None)
+        if said is None:
+            raise PageError(f"the page shows '{value}' in column '{name}': say it under results: in docs/words, in every language.")
+        return said
 
     def provenance(self, result):
         """One line that says where the numbers come from, with a link to their JSON."""

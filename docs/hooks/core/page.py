@@ -6,9 +6,9 @@
     tex.find, KaTeX, tex.place                              formulas
     finish(html, …)                                         names and links
     MkDocs                                                  the theme around it
-    dress(html, words)                                      controls, code, parts
+    dress(html, words)                                      controls, code, no-break spaces, parts
 """
-from . import glossary, html, parts
+from . import glossary, html, parts, typography
 
 
 def body(content, draft, book, place, address):
@@ -30,5 +30,5 @@ def finish(content, draft, book, place):
 
 
 def dress(page, words):
-    """The whole page of a language: controls for a keyboard, blocks of code with their copy button, parts that are laid out when they come near."""
-    return parts.divide(html.code(html.controls(page, words), words))
+    """The whole page of a language: controls for a keyboard, blocks of code with their copy button, what stays on one line, parts that are laid out when they come near."""
+    return parts.divide(typography.bind(html.code(html.controls(page, words), words)))

@@ -24,7 +24,6 @@ from .errors import PageError
 from .measured import CANDIDATE, plain
 from .words import label
 
-VERBATIM = ("kernel", "reason", "error")   # columns that quote other programs
 # What a writer meant as a placeholder and CANDIDATE does not see: it would stand in the page as it is written.
 MEANT = re.compile(r"(?<![$\\{])\{\{\s*([^{}\\$\s]*[./@][^{}\\$]*?)\s*\}\}(?!\})")
 COLUMN = re.compile(r"(?a)^([A-Za-z_]\w*)$|\s*\{([A-Za-z_]\w*)\}$")   # a header's cell is the name of its column, or ends in it
@@ -150,10 +149,8 @@ class Page:
         value = row.get(name)
         if value is None:
             return "–" if row["status"] == "ok" or name not in row else plain(label(self.numbers.words, row["status"]) or row["status"])
-        if isinstance(value, bool) or isinstance(value, str) and not name.endswith(VERBATIM):
-            value = label(self.numbers.words, str(value).lower() if isinstance(value, bool) else value) or (value if self.place.lang == "en" else None)   # programs speak English
-            if value is None:
-                raise PageError(f"the table shows '{row[name]}' in column '{name}': say it under results: in docs/words, in every language.")
+        if isinstance(value, bool) or isinstance(value, str) and not name.endswith(measured.VERBATIM):
+            value = self.numbers.said(name, str(value).lower() if isinstance(value, bool) else value)
         return measured.cell(name, measured.written(name, value, spec if isinstance(value, float) else None), value).replace("|", "&#124;")
 
     def _chart(self, call):
