@@ -330,7 +330,7 @@ MUTATIONS = [
     M("chinese-search-without-its-segmenter", "docs/hooks/shim.py", 'log = get_plugin_logger("lesson")\n', 'log = get_plugin_logger("lesson")\nsys.modules["jieba"] = None\n', "tests/test_search.py::test_the_right_page_is_among_the_first_three"),
     M("page-of-no-language", "mkdocs.zh.yml", "  language: zh\n", "  language: en\n", FINDING, "lang"),
     M("404-page-of-no-language", "docs/theme/plain.html", re.compile(r'<html lang="[^"]*">'), "<html>", FINDING, "lang"),
-    M("404-page-in-one-language", "docs/theme/404.html", "{% for lang in config.extra.languages %}", "{% for lang in ['en'] %}", FINDING),
+    M("404-page-in-one-language", "docs/theme/404.html", "([config.extra.lang] + (config.extra.languages | list)) | unique", "['en']", FINDING),
     M("sitemap-names-another-language", "docs/theme/sitemap.xml", "every_word[code].language.tag", "code", FINDING),
     M("chinese-search-is-not-split", "mkdocs.zh.yml", r"\u200b", "", "tests/test_search.py::test_the_right_page_is_among_the_first_three"),
     M("id-stands-twice", "docs/en/index.md", "## For whom { #for-whom }\n", '## For whom { #for-whom }\n\n<span id="start"></span>\n', FINDING, "start"),
