@@ -36,3 +36,15 @@ def test_every_part_has_a_header_and_every_row_a_line():
     found = lab.values(RESULT["rows"])
     assert found["full_over_cudnn_least"] <= found["full_over_cudnn_most"] and "TFLOP/s" in lab.footer(found)
     assert lab.footer(lab.values([])) == ""
+
+
+@pytest.mark.parametrize("kib, rows, keys, fit", [(164, 128, 64, 2), (100, 128, 64, 1), (100, 128, 32, 2), (100, 64, 128, 1), (228, 64, 128, 2)])
+def test_the_tiles_of_pytorchs_flash_fit_as_often_as_the_page_says(kib, rows, keys, fit):
+    """128 threads with up to 255 registers, d = 128: shared memory decides."""
+    assert lab.blocks(255, 2 * 128 * (rows + 2 * keys), 4, 65536, kib * 1024, 1536) == fit
+
+
+def test_the_tiles_of_the_rungs_fit_as_often_as_the_page_says():
+    code = {row["impl"]: row for row in RESULT["rows"] if row["part"] == "code" and row["capability"] == 90 and row["impl"] != "unfused"}
+    fit = {impl: lab.blocks(row["registers"], row["shared_bytes"], row["warps"], 65536, 228 * 1024, 2048) for impl, row in code.items()}
+    assert fit == {"fused": 1, "diagonal": 1, "descriptors": 2, "partitions": 1, "pipelined": 1, "persistent": 1}

@@ -240,3 +240,18 @@ def test_a_card_that_was_not_idle_is_said_where_its_numbers_stand(lang):
     idle = {**RESULT, "run": {**RESULT["run"], "card": {"idle": True, "others_mib": 5.0, "spread_pct": 1.0}}}
     said = WORDS[lang].provenance.busy.format(mib=20480, spread=31)
     assert said in page(lang, result=busy).expand("{{ lab.provenance }}") and "20480" not in page(lang, result=idle).expand("{{ lab.provenance }}")
+
+
+def test_a_difference_of_two_programs_is_their_changed_lines_escaped():
+    """Every line of the later program stands in it or in the earlier one, and nothing in it is HTML."""
+    examples = {"kernels/one.py": "a = 1\nb = 2\nc = 3\n", "kernels/two.py": "a = 1\nb = x < y & z\nc = 3\n<script>\n"}
+    shown = page(examples=examples)
+    assert '<figure data-figure="0">' in shown.expand("{{ difference.two[since=one] }}")
+    made = shown.figures[0]
+    assert re.findall("<ins>(.*?)</ins>", made) == ["+b = x &lt; y &amp; z", "+&lt;script&gt;"] and re.findall("<del>(.*?)</del>", made) == ["-b = 2"]
+    assert "<script" not in made and "one.py" in made and ": 2 " in made
+    for wrong in ("difference.two[since=none]", "difference.none[since=one]", "difference.two"):
+        with pytest.raises(PageError, match="kernels/"):
+            page(examples=examples).expand(f"{{{{ {wrong} }}}}")
+    with pytest.raises(PageError, match="line by itself"):
+        page(examples=examples).expand("so {{ difference.two[since=one] }} it is")

@@ -13,7 +13,7 @@ CALL = re.compile(
     r"(?:\[(?P<filter>[^\]]*)\])?(?:\s*:\s*(?P<columns>[^|]*?))?(?:\s*\|\s*(?P<format>[^|]+))?"
 )
 UNITS = {"mib": "MiB", "gib": "GiB", "gb": "GB", "bytes": "bytes", "ms": "ms", "us": "µs", "tflops": "TFLOP/s", "gbps": "GB/s", "pct": "%"}
-VERBATIM = ("kernel", "reason", "error")   # columns that quote other programs
+VERBATIM = ("kernel", "reason", "error", "setmaxnreg")   # columns that quote other programs
 SHOWN_BYTES = {"bytes": ("bytes", "byte", "B", "字节")}
 
 
@@ -56,7 +56,7 @@ class Numbers:
         call = parse(match[1])
         if call["lab"] == "site" and call["name"] == "url":
             return self.place.site
-        if call["lab"] in ("drawing", "evidence", "widget") or call["name"] in ("rows", "chart", "roofline", "output", "provenance") or call["columns"]:
+        if call["lab"] in ("difference", "drawing", "evidence", "widget") or call["name"] in ("rows", "chart", "roofline", "output", "provenance") or call["columns"]:
             raise PageError(f"'{{{{ {match[1]} }}}}' must stand on a line by itself.")
         result, name = self.result(call), call["name"]
         if call["filter"] is None:

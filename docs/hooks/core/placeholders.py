@@ -12,6 +12,7 @@ Pure text to text. A page writes
     {{ lab.output }}                               what the lab printed, inside a fence
     {{ lab.provenance }}                           the line that says where the numbers come from, on a line of its own
     {{ evidence.vllm[topic=choose] }}              statements checked in another project's source, as a table, on a line of its own
+    {{ difference.fused[since=unfused] }}          what a program of examples/kernels changes in the one before, on a line of its own
     {{ drawing.name }}                             an SVG of docs/theme/drawings, on a line of its own
     {{ widget.name[option=value] }}                what readers use in the page (widgets.py), on a line of its own
     {{ site.url }}                                 where the site is published
@@ -19,7 +20,7 @@ Pure text to text. A page writes
 import re
 from dataclasses import dataclass
 
-from . import charts, drawings, evidence, measured, widgets
+from . import charts, differences, drawings, evidence, measured, widgets
 from .errors import PageError
 from .measured import CANDIDATE, plain
 from .words import label
@@ -79,6 +80,8 @@ class Page:
             call = measured.parse(whole[1])
             if call["lab"] == "drawing":
                 return self._figure("drawing", self._drawing(call["name"]))
+            if call["lab"] == "difference":
+                return self._place(self._difference(call))
             if call["lab"] == "widget":
                 return self._place(widgets.render(call["name"], measured.filters_of(call["filter"]), self.numbers))
             if call["lab"] == "evidence":
@@ -189,6 +192,13 @@ class Page:
             return draw(*what)
         except (LookupError, TypeError, ValueError, OverflowError) as error:
             raise PageError(f"cannot draw {call['lab']}.{call['name']}: {type(error).__name__}: {str(error)[:200]}.") from None
+
+    def _difference(self, call):
+        names = [str(measured.filters_of(call["filter"]).get("since")), call["name"]]
+        texts = [self.book.examples.get(f"kernels/{name}.py") for name in names]
+        if None in texts:
+            raise PageError(f"there is no examples/kernels/{names[texts.index(None)]}.py: {{{{ difference.name[since=name] }}}} names two of them.")
+        return differences.difference(*texts, f"{names[0]}.py", self.numbers.words)
 
     def _drawing(self, name):
         if name not in self.book.drawings:
