@@ -3,7 +3,7 @@ import re
 
 import pytest
 from mkdocs.config import load_config
-from support import LANGUAGES, PAGES, TOP, WORDS
+from support import LANGUAGES, PAGES, TOP, UNSHADE, WORDS
 
 AXE = TOP / "node_modules" / "axe-core" / "axe.min.js"
 
@@ -63,6 +63,7 @@ def press(page, *keys):
 
 def axe(page):
     page.evaluate(SHORTEN)
+    page.evaluate(UNSHADE)
     page.evaluate(AXE.read_text("utf-8"))
     found = page.evaluate(RUN, "default") + page.evaluate(RUN, "slate")
     assert not found, "\n".join(found)

@@ -40,7 +40,7 @@ def linked(content, words=None, address="../glossary/"):
 
 
 def term(entry, title, text, address="../glossary/"):
-    return f'<a class="term" href="{address}#{entry}" title="{title}">{text}</a>'
+    return f'<a class="term" href="{address}#{entry}">{text}</a>'
 
 
 TILE = "A block of rows of q."

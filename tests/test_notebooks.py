@@ -319,7 +319,7 @@ def test_the_run_refuses_a_machine_without_a_gpu_or_packages_and_an_unknown_lab(
 def test_the_page_shows_every_cell_and_output_in_the_sites_own_elements(site, committed, lab, lang):
     page = (site / lang / "notebooks" / lab / "index.html").read_text("utf-8")
     article = page[page.index("<article") : page.index("</article")]
-    shown = [html.unescape(re.sub(r"<[^>]*>", "", code)) for code in re.findall(r"<pre><span></span><code>(.*?)</code></pre>", re.sub(r"<nav.*?</nav>", "<span></span>", article, flags=re.S), re.S)]
+    shown = [html.unescape(re.sub(r"<[^>]*>", "", code)) for code in re.findall(r"<pre><span></span><code[^>]*>(.*?)</code></pre>", re.sub(r"<nav.*?</nav>", "<span></span>", article, flags=re.S), re.S)]
     wanted = []
     for cell in committed[lab, lang]["cells"]:
         if cell["cell_type"] == "code":

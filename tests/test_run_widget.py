@@ -171,7 +171,7 @@ def test_edits_survive_a_reload_and_reset_brings_the_file_back(widget):
     ready(widget.page)
     assert widget.area.input_value() == "print('mine')\n"
     widget.reset.click()
-    assert widget.area.input_value() == SOURCE and widget.words.tested.text in widget.box.inner_text() and widget.reset.is_disabled()
+    assert widget.area.input_value() == SOURCE and widget.words.tested.text in widget.box.inner_text() and widget.reset.inner_text() == WORDS[widget.lang].site.undo.text
     widget.page.reload()
     ready(widget.page)
     assert widget.area.input_value() == SOURCE

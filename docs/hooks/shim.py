@@ -79,6 +79,9 @@ def on_files(files, config):
         if core.search.WORKER.fullmatch(file.src_uri):
             file.content_string = core.search.mend(file.content_string)
     if config.extra["lang"] != "root":
+        for name, words in book.scripts[config.extra["lang"]].items():
+            if name in core.widgets.RENDERERS:
+                files.append(File.generated(config, f"js/words-{name}.js", content=f"export default {json.dumps(words, ensure_ascii=False)};\n"))
         for lab in _write_notebooks(config.extra["lang"], config.extra["gpu"]):
             files.append(File(f"notebooks/{lab}.ipynb", str(NOTEBOOKS / config.extra["lang"]), config.site_dir, config.use_directory_urls))
         return files
@@ -178,7 +181,7 @@ def on_page_context(context, page, config, nav):
         context["offline_mib"] = round(_offline(config).stat().st_size / 2**20)
     context["words"] = book.words["en" if lang == "root" else lang]
     if lang != "root":
-        widgets = re.findall(r'data-widget="(\w+)"', page.content or "")
+        widgets = re.findall(r'data-widget="(\w+)"(?![^>]*data-ask=)', page.content or "")   # one that waits for its button brings its words with it
         context["said"] = json.dumps({name: book.scripts[lang][name] for name in sorted({"site", *widgets}) if name in book.scripts[lang]}, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     context["has_math"] = 'class="math"' in (page.content or "")
     notebook = getattr(page, "notebook", None)

@@ -6,7 +6,6 @@ the heading, or, where these would not do, those that the front matter gives for
     words:
       hbm: HBM; device memory; DRAM
 """
-import html
 import re
 from dataclasses import dataclass
 
@@ -86,7 +85,7 @@ def link(content, glossary, finder, address):
         if entry.id in done:
             return match[0]
         done.add(entry.id)
-        return f'<a class="term" href="{address}#{entry.id}" title="{html.escape(entry.short)}">{match[0]}</a>'
+        return f'<a class="term" href="{address}#{entry.id}">{match[0]}</a>'
 
     while skipped := SKIPPED.search(content, position):
         end = _end_of(skipped[2], content, skipped.end()) if skipped[2] else skipped.end()

@@ -56,6 +56,18 @@ def code(page, words):
     return BLOCK.sub(put, re.sub(r'<span class="(?:[nopw]|ow)">([^<]*)</span>', r"\1", page))
 
 
+def keep(page):
+    """Code is no language that a browser translates (a formula says so itself, in tex.py)."""
+    return re.sub(r"(<article\b.*</article>)", lambda article: re.sub(r"<(code|kbd)(?=[ >])", r'<\1 translate="no"', article[1]), page, count=1, flags=re.S)
+
+
+def lighten(page):
+    """Without what no browser reads: indents between tags, a name that HTML has for MathML anyway, what told the search to leave a piece out."""
+    parts = re.split(r"(<(?:pre|textarea|script)\b.*?</(?:pre|textarea|script)>)", page, flags=re.S)
+    parts[::2] = [re.sub(r' data-search-exclude(?=[ >])| xmlns="http://www.w3.org/1998/Math/MathML"', "", re.sub(r"\n\s+", "\n", part)) for part in parts[::2]]
+    return "".join(parts)
+
+
 def controls(page, words):
     """Give the theme's controls names, and make buttons of the labels that a keyboard cannot reach; js/site.js presses their check boxes."""
 

@@ -30,5 +30,5 @@ def finish(content, draft, book, place):
 
 
 def dress(page, words):
-    """The whole page of a language: controls for a keyboard, blocks of code with their copy button, what stays on one line, parts that are laid out when they come near."""
-    return parts.divide(typography.bind(html.code(html.controls(page, words), words)))
+    """The whole page of a language: controls for a keyboard, code with its copy button, what stays on one line and what is not translated, parts that are laid out when they come near."""
+    return html.lighten(html.keep(parts.divide(typography.bind(html.code(html.controls(page, words), words)))))

@@ -37,7 +37,7 @@ def place(content, formulas, answers, markdown):
             raise PageError(f"{where}formula '{tex}': {answer['error']}", None if match[2] else _line_of(tex, markdown))
         tag = "div" if display else "var"   # not an element that KaTeX nests: the search plugin would stop excluding at its end
         short = " data-short" if not display and len(tex) <= 24 else ""   # it stays on one line
-        made = f'<{tag} class="math"{short} data-search-exclude>{answer["html"]}</{tag}>'
+        made = f'<{tag} class="math"{short} translate="no" data-search-exclude>{answer["html"]}</{tag}>'
         # Browsers break a line between a formula and the comma after it; a short formula keeps its comma.
         return f'<span class="together">{made}{match[6]}</span>' if match[6] and short else made + match[6]
 

@@ -14,7 +14,7 @@ export const FIELDS = {
 
 let count = 0;
 
-export default function widget(element, words) {
+export default function widget(element, words, lang, shared) {
   const { cards, measured, example, reserve } = JSON.parse(element.querySelector("script").textContent);
   const { root } = element.dataset;
   const called = { naive: words.naive, flash: words.flash };
@@ -125,8 +125,16 @@ export default function widget(element, words) {
     else if (CARD.some((name) => controls[name] === target)) controls.gpu.value = "own";
     changed();
   });
-  reset.addEventListener("click", () => { fill(defaults); changed(); });
-  function changed() {
+  let before = null;   // what the button took away, and brings back
+  reset.addEventListener("click", () => {
+    const now = { ...Object.fromEntries(Object.entries(controls).map(([name, { value }]) => [name, value])), causal: Number(controls.causal.checked) };
+    const back = before;
+    fill(back ?? defaults);
+    changed(back ? null : now);
+  });
+  function changed(kept = null) {
+    before = kept;
+    reset.textContent = before ? shared.undo : words.reset;
     say(notice, "");
     told.textContent = "";
     link.hidden = true;

@@ -1,16 +1,14 @@
 // An exercise: the reader's function, and the grader of the command line run on it in the page.
 import { Python } from "./python.js";
-import { button, editor, make, read, write } from "./run.js";
+import { button, draft, editor, fetched, make, read, write } from "./run.js";
 
 const SECONDS = 20;
 const pythons = [];   // one for all exercises of a page, more only while several check at once
 let count = 0;
 
-export default function widget(element, words, lang) {
+export default function widget(element, words, lang, shared) {
   const { exercise: name, root, bytes } = element.dataset;
   const area = element.querySelector("textarea");
-  const skeleton = area.defaultValue;
-  const key = `exercise:${name}`;
   let python = null, grader = null;
 
   const check = button(words.check, "primary"), stop = button(words.stop), reset = button(words.reset);
@@ -23,26 +21,17 @@ export default function widget(element, words, lang) {
   element.querySelector(".editor").after(hint, state, results);
   const mark = editor(area, hint.id, start);
 
-  area.readOnly = false;
-  area.value = read(key) ?? skeleton;
-  const solved = read(`solved:${name}`);
-  status.textContent = solved ? words.before({ date: day(solved) }) : words.first({ mb: (bytes / 1e6).toFixed(0) });
-  reset.disabled = area.value === skeleton;
-  mark.count();
-  area.addEventListener("input", changed);
-  check.addEventListener("click", start);
-  stop.addEventListener("click", () => python?.stop());
-  reset.addEventListener("click", () => { area.value = skeleton; changed(); results.replaceChildren(); area.scrollTop = 0; area.focus(); });
-  rest();
-
-  function changed() {
-    const edited = area.value !== skeleton;
-    const kept = write(key, edited ? area.value : null);
+  draft(area, `exercise:${name}`, reset, shared, (edited, kept) => {
     state.textContent = edited ? (kept ? words.kept : words.unkept) : "";
-    reset.disabled = !edited;
     mark.count();
     mark.line(null);
-  }
+  });
+  const solved = read(`solved:${name}`);
+  status.textContent = solved ? words.before({ date: day(solved) }) : words.first({ mb: (bytes / 1e6).toFixed(0) });
+  check.addEventListener("click", start);
+  stop.addEventListener("click", () => python?.stop());
+  reset.addEventListener("click", () => results.replaceChildren());
+  rest();
 
   function rest() { check.disabled = false; stop.disabled = true; progress.hidden = true; }
 
@@ -120,10 +109,4 @@ export default function widget(element, words, lang) {
     }
     return make("details", { open }, make("summary", {}, head(result)), list);
   }
-}
-
-async function fetched(address) {
-  const response = await fetch(new URL(address, location.href));
-  if (!response.ok) throw new Error(`${response.status}`);
-  return response.text();
 }

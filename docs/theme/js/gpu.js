@@ -2,7 +2,7 @@
 import { d, KERNELS, largestS, measure, predicted, total } from "./gpu-attention.js";
 import { chart, plain } from "./gpu-chart.js";
 import { Device, Failure } from "./gpu-device.js";
-import { button, make } from "./run.js";
+import { button, fetched, make } from "./run.js";
 import { dress } from "./wgsl.js";
 
 const MIB = 2 ** 20, SIZES = [256, 768, 2048, 6144], TIMES = [10, 30, 60];
@@ -180,12 +180,6 @@ export default function widget(element, words) {
     const flat = rows.map(({ buffers, ...row }) => JSON.stringify({ ...row, ...Object.fromEntries(Object.entries(buffers ?? {}).map(([name, size]) => [`${name}_bytes`, size])) }));
     return `${JSON.stringify(seen, null, 1).replace(/\n}$/, "")},\n "rows": [\n  ${flat.join(",\n  ")}\n ]\n}\n`;
   }
-}
-
-async function fetched(address) {
-  const response = await fetch(new URL(address, location.href));
-  if (!response.ok) throw new Error(`${address.split("/").at(-1)}: ${response.status}`);
-  return response.text();
 }
 
 function rate(tflops) { return tflops < 0.1 ? `${plain(1000 * tflops)} GFLOP/s` : `${plain(tflops)} TFLOP/s`; }

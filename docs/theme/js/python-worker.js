@@ -107,8 +107,14 @@ async function start(base) {
       },
       flush: tell,
     }));
-    return new Response(counted, response);
+    // A server that does not know the type of .wasm is no hindrance.
+    return new Response(counted, address.endsWith(".wasm") ? { headers: { "Content-Type": "application/wasm" } } : response);
   };
+  const instantiate = WebAssembly.instantiateStreaming;
+  WebAssembly.instantiateStreaming = (...request) => instantiate(...request).catch((error) => {   // Pyodide would wait for ever
+    postMessage({ failed: `pyodide.asm.wasm: ${error.message}` });
+    throw error;
+  });
   try {
     const { loadPyodide } = await import(base + "pyodide.mjs");
     python = await loadPyodide({ indexURL: base });

@@ -14,16 +14,20 @@ export class Python {
     this.#progress = progress ?? this.#progress;
     this.#starting ??= new Promise((resolve, reject) => {
       const worker = new Worker(new URL("./python-worker.js", import.meta.url), { type: "module" });
-      const failed = (message) => { if (this.#worker === worker) this.#end(); reject(new Error(message)); };
+      let clock;
+      const wait = () => { clearTimeout(clock); clock = setTimeout(failed, WAIT, "timeout"); };   // a fetch that never ends says nothing
+      const failed = (message) => { clock = clearTimeout(clock); if (this.#worker === worker) this.#end(); reject(new Error(message)); };
       this.#worker = worker;
       this.abandon = () => reject(new Stopped());
       worker.onerror = (event) => { event.preventDefault(); failed(event.message || "the worker did not start"); };
       worker.onmessage = ({ data }) => {
+        if (clock) wait();
         if (data.loaded) this.#progress?.({ loaded: data.loaded, total: Math.max(this.bytes, data.loaded) });
-        else if (data.ready) resolve(this.version = data.ready);
+        else if (data.ready) { clock = clearTimeout(clock); resolve(this.version = data.ready); }
         else if (data.failed) failed(data.failed);
         else this.#hear(data);
       };
+      wait();
       worker.postMessage({ start: this.base });
     });
     return this.#starting;
@@ -75,5 +79,6 @@ export class Python {
   }
 }
 
+const WAIT = 60_000;
 class Stopped extends Error { stopped = true; }
 const STOPPED = { ok: false, stopped: true, error: null };

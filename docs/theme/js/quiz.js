@@ -124,24 +124,26 @@ function visit(name) {
   const key = `quiz:${name}`;
   let kept = {};
   try { kept = JSON.parse(sessionStorage.getItem(key)) ?? {}; } catch { /* storage off, or not ours */ }
-  const now = { seed: typeof kept.seed === "string" ? kept.seed : String(Math.random()), draws: Object(kept.draws) };
+  const now = { seed: typeof kept.seed === "string" ? kept.seed : String(Math.random()), draws: Object(kept.draws), typed: Object(kept.typed) };
   const keep = () => { try { sessionStorage.setItem(key, JSON.stringify(now)); } catch { /* then it lasts as long as the page */ } };
   keep();
   return {
     random: (id) => random(`${now.seed}/${id}/${now.draws[id] ?? 0}`),
-    redraw(id) { now.draws[id] = (Number(now.draws[id]) || 0) + 1; keep(); },
-    renew() { now.seed = String(Math.random()); now.draws = {}; keep(); },
+    typed: (id) => now.typed[id] ?? "",
+    type(id, text) { now.typed[id] = text; keep(); },
+    redraw(id) { now.draws[id] = (Number(now.draws[id]) || 0) + 1; delete now.typed[id]; keep(); },
+    renew() { now.seed = String(Math.random()); now.draws = {}; now.typed = {}; keep(); },
   };
 }
 
-function answersOf(name) {
-  try { return Object(JSON.parse(read(`quiz:${name}`)).answers); } catch { return {}; }
+function answersOf(key) {
+  try { return Object(JSON.parse(read(key)).answers); } catch { return {}; }
 }
 
-export default function widget(element, words) {
-  const name = element.dataset.quiz, list = element.querySelector(".questions");
+export default function widget(element, words, lang, shared) {
+  const name = element.dataset.quiz, key = `quiz:${name}`, list = element.querySelector(".questions");
   const here = visit(name);
-  let answers = answersOf(name), at = 0;
+  let answers = answersOf(key), before = answersOf(`${key}:before`), at = 0;   // before: what starting again took away
 
   const status = make("span", { className: "status" }), say = make("p", { className: "say" }), state = make("p", { className: "state" });
   say.setAttribute("role", "status");
@@ -153,16 +155,34 @@ export default function widget(element, words) {
   check.addEventListener("click", () => questions[at].submit());
   back.addEventListener("click", () => go(at - 1));
   next.addEventListener("click", () => go(at + 1));
-  restart.addEventListener("click", () => { answers = {}; here.renew(); keep(); questions.forEach((q) => q.lay()); go(0); });
+  restart.addEventListener("click", () => {
+    const back = !some(answers);
+    [answers, before] = back ? [before, {}] : [{}, answers];
+    if (!back) here.renew();
+    store(`${key}:before`, before);
+    keep();
+    questions.forEach((q) => q.lay());
+    go(back ? open() : 0);
+  });
+  addEventListener("storage", (event) => {   // answered in another tab: both count
+    if (event.key !== key) return;
+    const theirs = answersOf(key);
+    questions.filter((q) => !q.done() && Object.hasOwn(theirs, q.form.dataset.id)).forEach((q) => { answers[q.form.dataset.id] = theirs[q.form.dataset.id]; q.lay(); });
+    draw();
+  });
   questions.forEach((q) => q.lay());
-  const first = questions.findIndex((q) => !q.done());
-  at = first < 0 ? questions.length : first;
+  at = open();
   draw();
 
+  function open() { return (questions.findIndex((q) => !q.done()) + questions.length + 1) % (questions.length + 1); }   // the first without an answer, else the result
+
+  function some(of) { return Object.keys(of).length > 0; }
+
+  function store(key, answers) { return write(key, some(answers) ? JSON.stringify({ answers }) : null); }
+
   function keep() {
-    const any = Object.keys(answers).length > 0;
-    const kept = write(`quiz:${name}`, any ? JSON.stringify({ answers }) : null);
-    state.textContent = any ? (kept ? words.kept : words.unkept) : "";
+    const kept = store(key, answers);
+    state.textContent = some(answers) ? (kept ? words.kept : words.unkept) : "";
   }
 
   function go(to) {
@@ -177,7 +197,8 @@ export default function widget(element, words) {
     result.hidden = at < questions.length;
     say.textContent = "";
     status.textContent = `${at < questions.length ? words.at({ n: at + 1, all: questions.length }) : words.result}${done.length ? ` · ${words.score({ right: right.length, done: done.length })}` : ""}`;
-    restart.disabled = !done.length;
+    restart.textContent = done.length || !some(before) ? words.restart : shared.undo;
+    restart.disabled = !done.length && !some(before);
     back.disabled = at === 0;
     next.hidden = at === questions.length;
     next.textContent = at === questions.length - 1 ? words.end : words.next;
@@ -274,6 +295,7 @@ export default function widget(element, words) {
     const yours = make("p", { className: "yours" });
     const slots = [...form.querySelectorAll("[data-slot]"), ...why.querySelectorAll("[data-slot]"), ...slips.flatMap((slip) => [...slip.text.querySelectorAll("[data-slot]")])];
     fieldset.append(make("div", { className: "ask" }, make("label", { htmlFor: field, textContent: unit ? words.number_in({ unit }) : words.number }), input, other), hint, yours, ...slips.map((slip) => slip.text), why);
+    input.addEventListener("input", () => here.type(id, input.value));
     let shape, found;
     other.addEventListener("click", () => { delete answers[id]; here.redraw(id); keep(); self.lay(); draw(); input.focus(); });
 
@@ -295,7 +317,7 @@ export default function widget(element, words) {
         if (!found) { delete answers[id]; shape = drawn(); }
         const { answer, shown } = found ?? NUMBERS[id].work(shape);
         for (const slot of slots) slot.textContent = String(show({ ...shown, answer }[slot.dataset.slot] ?? String(shape[slot.dataset.slot])));
-        input.value = found ? kept.text : "";
+        input.value = found ? kept.text : here.typed(id);
         input.disabled = Boolean(found);
         why.hidden = !found;
         yours.hidden = !found;

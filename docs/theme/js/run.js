@@ -5,12 +5,10 @@ const GPU_FILE = "flash_vs_naive_memory.py";
 const GPU_MODULES = ["torch", "triton", "vllm", "flash_attn"];
 let count = 0;
 
-export default function widget(element, words) {
+export default function widget(element, words, lang, shared) {
   const { file, root, bytes } = element.dataset;
   const python = new Python({ bytes: Number(bytes) });
   const area = element.querySelector("textarea");
-  const tested = area.defaultValue;
-  const key = `file:${file}`;
 
   const run = button(words.run, "primary"), stop = button(words.stop), reset = button(words.reset);
   const bar = make("div", { className: "bar" }, run, stop, reset);
@@ -27,24 +25,15 @@ export default function widget(element, words) {
   element.append(hint, state, note, output);
   const mark = editor(area, hint.id, start);
 
-  area.readOnly = false;
-  area.value = read(key) ?? tested;
   status.textContent = words.first({ mb: (bytes / 1e6).toFixed(0) });
-  changed(true);
-  area.addEventListener("input", () => changed());
-  run.addEventListener("click", start);
-  stop.addEventListener("click", () => python.stop());
-  reset.addEventListener("click", () => { area.value = tested; changed(); area.scrollTop = 0; });
-  rest();
-
-  function changed(restored) {
-    const edited = area.value !== tested;
-    const kept = restored || write(key, edited ? area.value : null);
+  draft(area, `file:${file}`, reset, shared, (edited, kept) => {
     state.textContent = !edited ? words.tested : kept ? words.edited : words.unsaved;
-    reset.disabled = !edited;
     mark.count();
     mark.line(null);
-  }
+  });
+  run.addEventListener("click", start);
+  stop.addEventListener("click", () => python.stop());
+  rest();
 
   function rest() { run.disabled = false; stop.disabled = true; progress.hidden = true; }
 
@@ -115,11 +104,56 @@ function printer(output, cut) {
   return { flush, onStdout: (text) => add("out", text), onStderr: (text) => add("err", text), onCut: () => add("cut", `\n${cut}\n`) };
 }
 
-/** Line numbers, indentation by Tab, Ctrl+Enter. */
+/**
+ * What the reader writes in `area`, kept under `key`. The button `reset` puts the first text back, and then brings the reader's again, after a reload too;
+ * a text that another tab has kept since is offered, and taking it can be undone as well. tell(edited, kept) after every change.
+ */
+export function draft(area, key, reset, says, tell) {
+  const first = area.defaultValue, name = reset.textContent, take = button(says.take), notice = make("p", { className: "note", hidden: true }, says.newer, " ", take);
+  notice.setAttribute("role", "status");
+  area.parentElement.after(notice);
+  let replaced = read(`${key}:before`), theirs = null, kept = true;
+  area.readOnly = false;
+  area.value = read(key) ?? first;
+  let back = replaced !== null && area.value === first;   // the button brings back
+
+  function show() {
+    const edited = area.value !== first;
+    reset.textContent = back ? says.undo : name;
+    reset.disabled = !edited && !back;
+    tell(edited, kept);
+  }
+  function changed() {
+    kept = write(key, area.value === first ? null : area.value);
+    show();
+  }
+  function put(text) {
+    replaced = back ? null : area.value;
+    back = !back;
+    write(`${key}:before`, replaced);
+    area.value = text;
+    area.scrollTop = 0;
+    changed();
+  }
+  function compare() {
+    theirs = read(key) ?? first;
+    notice.hidden = !kept || theirs === area.value;
+  }
+  area.addEventListener("input", () => { back = false; changed(); });
+  reset.addEventListener("click", () => put(back ? replaced : first));
+  take.addEventListener("click", () => { notice.hidden = true; back = false; put(theirs); reset.focus(); });
+  addEventListener("storage", (event) => event.key === key && compare());
+  addEventListener("pageshow", ({ persisted }) => persisted && compare());
+  show();
+}
+
+/** Line numbers, indentation by Tab, Ctrl+Enter; on paper the whole text. */
 export function editor(area, hint, submit) {
   const gutter = make("div", { className: "gutter" });
   gutter.setAttribute("aria-hidden", "true");
+  const paper = make("div", { className: "paper" });
   area.before(gutter);
+  area.parentElement.after(paper);
   area.setAttribute("aria-describedby", hint);
   let leave = false, lines = 0, marked = null;
   area.addEventListener("scroll", () => { gutter.scrollTop = area.scrollTop; });
@@ -154,6 +188,7 @@ export function editor(area, hint, submit) {
   }
   return {
     count() {
+      paper.textContent = area.value;
       const now = area.value.split("\n").length;
       if (now === lines) return;
       lines = now;
@@ -171,7 +206,7 @@ export function editor(area, hint, submit) {
 }
 
 export function make(name, properties, ...children) {
-  const element = Object.assign(document.createElement(name), properties);
+  const element = Object.assign(document.createElement(name), /^(pre|code)$/.test(name) ? { translate: false } : {}, properties);
   element.append(...children);
   return element;
 }
@@ -186,4 +221,20 @@ export function write(key, text) {
     if (text === null) localStorage.removeItem(key); else localStorage.setItem(key, text);
     return true;
   } catch { return text === null; }
+}
+
+const WAIT = 30_000;
+
+/** The text of a file of this site. What does not come, comes late or is another page in its place is an error that names it. */
+export async function fetched(address) {
+  const end = new AbortController(), clock = setTimeout(() => end.abort(), WAIT);
+  try {
+    const response = await fetch(new URL(address, location.href), { signal: end.signal });
+    if (!response.ok) throw new Error(response.status);
+    const text = await response.text();
+    if (/^\s*<!doctype/i.test(text)) throw new Error("HTML");
+    return text;
+  } catch (error) {
+    throw new Error(`${address.split("/").at(-1)}: ${end.signal.aborted ? "timeout" : error.message}`);
+  } finally { clearTimeout(clock); }
 }

@@ -3,13 +3,21 @@ const speak = (word) => (typeof word === "object" ? Object.fromEntries(Object.en
   : word.includes("{") ? (values) => word.replace(/\{(\w+)\}/g, (_, name) => values[name]) : word);
 const all = speak(JSON.parse(document.getElementById("words").textContent));
 
-// The language switcher keeps the current anchor and what the address asks for (not the search's words), and remembers the choice.
+// The language switcher keeps the heading that is read and what the address asks for (not the search's words), and remembers the choice.
+const TOP = 60;   // px that the header covers
+function reading() {
+  const seen = (heading) => { const { top } = heading.getBoundingClientRect(); return top > -1 && top < innerHeight; };
+  const target = document.querySelector("article :target");
+  if (target && seen(target)) return location.hash;
+  const above = [...document.querySelectorAll("article :is(h2, h3, h4)[id]")].filter((heading) => heading.getBoundingClientRect().top < TOP + innerHeight / 4);
+  return scrollY && above.length ? `#${above.at(-1).id}` : "";
+}
 for (const link of document.querySelectorAll("a[data-language]")) {
   const page = link.getAttribute("href");
   const follow = () => {
     const query = new URLSearchParams(location.search);
     for (const name of ["h", "q"]) query.delete(name);
-    link.setAttribute("href", page + (String(query) && `?${query}`) + location.hash);
+    link.setAttribute("href", page + (String(query) && `?${query}`) + reading());
     try { localStorage.setItem("language", link.dataset.language); } catch { /* storage may be switched off */ }
   };
   for (const event of ["pointerdown", "focus", "click"]) link.addEventListener(event, follow);
@@ -129,11 +137,16 @@ if (performance.getEntriesByType("navigation")[0]?.type !== "navigate") come = r
 else if (location.hash) come = arrive;
 if (come) { come(); addEventListener("load", come); }
 
-// The colour scheme: the button presses the other scheme's radio button, then its successor takes the focus.
+// The colour scheme: the button keeps the other scheme, then its successor takes the focus. A page that is open follows: another tab, and the system where nothing was chosen (js/head.js).
+const schemes = document.querySelectorAll("[name=__palette]");
+const paint = () => { const { index, color } = __md_get("__palette"); if (document.body.dataset.mdColorScheme !== color.scheme) schemes[index].dispatchEvent(new Event("change")); };
+for (const event of ["storage", "pageshow"]) addEventListener(event, paint);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => setTimeout(paint));   // after the theme, which goes back to what it opened with
 for (const button of document.querySelectorAll("button[data-press]")) {
   button.addEventListener("keydown", (event) => event.stopPropagation());
   button.addEventListener("click", () => {
-    document.getElementById(button.dataset.press).click();
+    __md_keep("__palette", [...schemes].findIndex(({ id }) => id === button.dataset.press));
+    paint();
     first("button[data-press]:not([hidden])").focus();
   });
 }
@@ -161,26 +174,98 @@ document.addEventListener("DOMContentLoaded", () => {
   }
 });
 
+// What a glossary's word means is its title once a pointer rests on it, and said in place where a finger taps it; so is a measured number's title, by keyboard too.
+const note = Object.assign(document.createElement("div"), { className: "glance md-typeset", popover: "auto", tabIndex: -1 });
+let finger = false;
+addEventListener("pointerdown", ({ pointerType }) => { finger = pointerType !== "mouse"; }, true);
+const pages = {};
+async function define(link) {
+  const address = link.href.split("#")[0], page = await (pages[address] ??= fetch(address).then((response) => response.text()).then((text) => new DOMParser().parseFromString(text, "text/html")));
+  link.title ||= page.getElementById(link.hash.slice(1)).nextElementSibling.textContent.trim().split("\n")[0];
+}
+article.addEventListener("pointerover", ({ target, pointerType }) => pointerType === "mouse" && target.matches("a.term:not([title])") && define(target).catch(() => {}));
+async function tell(target) {
+  if (target.href) try { await define(target); } catch { location.assign(target.href); return; }
+  note.replaceChildren(target.title);
+  if (target.href) note.append(" ", Object.assign(document.createElement("a"), { href: target.href, textContent: words.entry }));
+  document.body.append(note);
+  note.showPopover();
+  const { left, top, bottom } = target.getClientRects()[0], { offsetWidth, offsetHeight } = note;
+  note.style.left = `${Math.max(8, Math.min(left, innerWidth - offsetWidth - 8))}px`;
+  note.style.top = `${bottom + offsetHeight + 8 < innerHeight ? bottom + 6 : Math.max(8, top - offsetHeight - 6)}px`;
+  note.focus();
+}
+if (note.showPopover) {
+  for (const number of article.querySelectorAll("data.measured[title]")) {
+    if (!number.closest("a, label, summary, button")) { number.tabIndex = 0; number.setAttribute("role", "button"); }
+  }
+  addEventListener("scroll", () => note.matches(":popover-open") && note.hidePopover(), { passive: true });
+  article.addEventListener("click", (event) => {
+    const target = event.target.closest("data.measured[role=button], code[title], a.term, a[href*='glossary/#']:not(.headerlink)");
+    if (!target || (target.href ? !finger || event.detail === 0 : target.closest("a, label, summary, button"))) return;   // detail 0: by keyboard
+    event.preventDefault();
+    tell(target);
+  });
+  article.addEventListener("keydown", (event) => {
+    if (!event.target.matches("data.measured") || event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    tell(event.target);
+  });
+}
+
+// A search that does not come (js/late.js).
+const press = (textContent, does) => { const made = Object.assign(document.createElement("button"), { type: "button", textContent }); made.addEventListener("click", does); return made; };
+addEventListener("search-failed", ({ detail: again }) => {
+  const meta = first(".md-search-result__meta");
+  meta.setAttribute("role", "status");
+  meta.replaceChildren(words.unfound, " ", press(words.again, () => { meta.textContent = words.coming; again(); }));
+});
+
 // Each widget brings its own module; a page without widgets loads none. One that asks first (`data-ask`: a button's words) waits for its button.
-export const bring = (element) => import(new URL(`./${element.dataset.widget}.js`, import.meta.url)).then((module) => module.default(element, all[element.dataset.widget], document.documentElement.lang.slice(0, 2)));
+// Where the module does not come, a line says so, with a button that tries again.
+const WAIT = 30_000, shared = { undo: words.undo, newer: words.newer, take: words.take };
+export async function bring(element, attempt = "") {
+  const name = `${element.dataset.widget}.js`;
+  element.querySelector(":scope > .missing")?.remove();
+  let module, said = all[element.dataset.widget];
+  try {
+    [module, said] = await Promise.race([
+      Promise.all([import(new URL(`./${name}${attempt}`, import.meta.url)), said ?? import(new URL(`./words-${name}${attempt}`, import.meta.url)).then((own) => speak(own.default))]),
+      new Promise((_, refuse) => setTimeout(refuse, WAIT)),
+    ]);
+  } catch {
+    const line = Object.assign(document.createElement("p"), { className: "note missing", textContent: words.missing({ name }) });
+    line.setAttribute("role", "alert");
+    line.append(" ", press(words.again, () => begin(element, `?${Date.now()}`)));
+    element.prepend(line);
+    return false;
+  }
+  module.default(element, said, document.documentElement.lang.slice(0, 2), shared);
+  return true;
+}
+async function begin(element, attempt) {
+  if (!await bring(element, attempt) || !element.dataset.ask) return;
+  element.querySelector(".bar.start").remove();
+  element.querySelector("form:not([hidden]) input, .result:not([hidden])")?.focus();
+}
 /** One that stands whole without its script (`data-late`) waits until the reader turns to it; what was pressed meanwhile is pressed again. */
 function turnedTo(element) {
   let pressed;
   const events = ["pointerover", "focusin"], press = ({ target }) => { pressed = target.closest("button, [type=checkbox]"); };
   const come = () => {
     for (const event of events) element.removeEventListener(event, come);
-    bring(element).then(() => { element.removeEventListener("click", press); pressed?.click(); });
+    bring(element).then((came) => { if (!came) return; element.removeEventListener("click", press); pressed?.click(); });
   };
   element.addEventListener("click", press);
   for (const event of events) element.addEventListener(event, come);
 }
 for (const element of document.querySelectorAll("[data-widget]")) {
   if ("late" in element.dataset) { turnedTo(element); continue; }
-  if (!element.dataset.ask) { bring(element); continue; }
+  if (!element.dataset.ask) { begin(element); continue; }
   const there = element.querySelector(".bar.start");   // a button at a page's head is in the page: put in later, it would push the rest down
   const bar = there ?? Object.assign(document.createElement("div"), { className: "bar start" });
   const button = there?.firstElementChild ?? Object.assign(document.createElement("button"), { type: "button", className: "primary", textContent: element.dataset.ask });
-  button.addEventListener("click", () => bring(element).then(() => { bar.remove(); element.querySelector("form:not([hidden]) input, .result:not([hidden])")?.focus(); }));
+  button.addEventListener("click", () => begin(element));
   if (there) continue;
   bar.append(button);
   element.prepend(bar);

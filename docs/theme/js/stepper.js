@@ -1,6 +1,7 @@
 // Online softmax, step by step. Every value comes from examples/online_softmax.py: for the lesson's example the build ran it,
 // for a reader's scores Python in the page runs it. Nothing is computed here but places on the screen.
 import { Python } from "./python.js";
+import { fetched, read, write } from "./run.js";
 
 const PHASES = ["load", "scores", "max", "rescale", "weights", "l", "o"];
 const BYTES = 2;   // of a number, as in fp16 and bf16
@@ -26,7 +27,6 @@ export default function widget(element, words) {
   const { file, root, bytes } = element.dataset;
   const sets = JSON.parse(element.querySelector("script").textContent);
   const rows = [...element.querySelectorAll(".steps > li")];
-  element.querySelector(".walk").remove();
   const id = `stepper-${++count}`;
   let order = "reversed", walk = sets.reversed.walks[1], at = 0, timer = 0;
 
@@ -52,7 +52,7 @@ export default function widget(element, words) {
   element.querySelector(".steps").after(aside);
 
   // A reader's scores.
-  const input = make("input", { id: `${id}-scores`, value: list(sets.reversed.scores).replaceAll("−", "-"), spellcheck: false, autocomplete: "off" });
+  const input = make("input", { id: `${id}-scores`, value: read("stepper:scores") ?? list(sets.reversed.scores).replaceAll("−", "-"), spellcheck: false, autocomplete: "off" });
   const go = make("button", { type: "button", textContent: words.go }), told = make("p", { className: "hint", textContent: words.fetch({ mb: (bytes / 1e6).toFixed(0) }) });
   told.setAttribute("role", "status");
   element.append(make("details", { className: "own" }, make("summary", { textContent: words.yours }), make("div", { className: "bar" }, label(words.ask, input), go), told));
@@ -73,6 +73,7 @@ export default function widget(element, words) {
     move(to);
   });
   go.addEventListener("click", compute);
+  input.addEventListener("input", () => write("stepper:scores", input.value));
   input.addEventListener("keydown", (event) => event.key === "Enter" && compute());
   choose("reversed");
 
@@ -183,9 +184,7 @@ export default function widget(element, words) {
     try {
       const files = {};
       for (const [name, address] of [[file, `${root}examples/${file}`], ["online_trace.py", `${root}assets/py/online_trace.py`]]) {
-        const response = await fetch(address);
-        if (!response.ok) throw new Error(`${name}: ${response.status}`);
-        files[name] = await response.text();
+        files[name] = await fetched(address);
       }
       const version = await python.start(({ loaded, total }) => { told.textContent = `${words.loading} ${Math.floor((100 * loaded) / total)} %`; });
       let out = "", err = "";

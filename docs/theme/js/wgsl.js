@@ -1,5 +1,5 @@
 // The flash kernel in an editor: edited by the reader, run and graded on the reader's GPU.
-import { button, editor, make, read, write } from "./run.js";
+import { button, draft, editor, fetched, make } from "./run.js";
 
 let count = 0;
 
@@ -9,29 +9,21 @@ export function dress() {
   if (![...document.styleSheets].some((sheet) => sheet.href === href) && !document.querySelector(`link[href="${href}"]`)) document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href }));
 }
 
-export default function widget(element, words) {
+export default function widget(element, words, lang, shared) {
   const { file, root } = element.dataset;
-  const area = element.querySelector("textarea"), tested = area.defaultValue, key = `file:webgpu/${file}`;
+  const area = element.querySelector("textarea");
   const check = button(words.check, "primary"), reset = button(words.reset), status = make("span", { className: "status", textContent: words.promise });
   status.setAttribute("role", "status");
   const hint = make("p", { className: "hint", id: `wgsl-keys-${++count}`, textContent: words.keys }), results = make("div", { className: "results" });
   element.prepend(make("div", { className: "bar" }, check, reset, status));
   element.append(hint, results);
   const mark = editor(area, hint.id, start);
-  area.readOnly = false;
-  area.value = read(key) ?? tested;
-  mark.count();
-  reset.disabled = area.value === tested;
-  area.addEventListener("input", changed);
-  check.addEventListener("click", start);
-  reset.addEventListener("click", () => { area.value = tested; changed(); results.replaceChildren(); area.scrollTop = 0; area.focus(); });
-
-  function changed() {
-    write(key, area.value === tested ? null : area.value);
-    reset.disabled = area.value === tested;
+  draft(area, `file:webgpu/${file}`, reset, shared, () => {
     mark.count();
     mark.line(null);
-  }
+  });
+  check.addEventListener("click", start);
+  reset.addEventListener("click", () => results.replaceChildren());
 
   async function start() {
     if (check.disabled) return;
@@ -42,8 +34,7 @@ export default function widget(element, words) {
     status.textContent = words.checking;
     try {
       const { grade, race } = await import("./gpu-grade.js");
-      const kernel = async (name) => { const response = await fetch(new URL(`${root}examples/webgpu/${name}.wgsl`, location.href)); if (!response.ok) throw new Error(`${name}.wgsl: ${response.status}`); return response.text(); };
-      const kernels = { flash: await kernel("flash") };
+      const kernels = { flash: await fetched(`${root}examples/webgpu/flash.wgsl`) };
       const { found, all } = await grade(area.value, kernels);
       show(found, all);
       if (found.every(({ passed }) => passed)) {
