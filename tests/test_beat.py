@@ -36,10 +36,10 @@ def cheat(q, k, v, causal):
 def cheat(q, k, v, causal):
     return v.mean(2, keepdim=True).expand_as(q)
 """),
-    "one wrong row": ("wrong", """
+    "one wrong number": ("wrong", """
 def cheat(q, k, v, causal):
     o = attention(q, k, v, causal)
-    o[0, 0, 7] *= 1.5
+    o[0, 0, 7, 0] += 1e-4
     return o
 """),
     "not a number": ("wrong", """

@@ -501,7 +501,7 @@ MUTATIONS = [
     M("rungs-drift-apart", "examples/kernels/pipelined.py", "gl.maximum(m, gl.max(s, 1) * scale)", "gl.maximum(m, scale * gl.max(s, 1))", "tests/test_kernels.py::test_what_rungs_share_is_equal[softmax]"),
     M("scores-cross-memory-thrice", "examples/kernel_ladder.py", "5 * 2 * B * heads", "3 * 2 * B * heads", "tests/test_kernel_ladder.py::test_predicted_bytes"),
     M("any-unit-bounds-a-kernel", "examples/kernel_ladder.py", "BUSY = 60 ", "BUSY = 0 ", "tests/test_kernel_ladder.py::test_what_bounds_a_kernel"),
-    M("beat-compares-by-a-mean", "examples/beat.py", "- true).abs().max()", "- true).abs().mean()", "tests/test_beat.py::test_a_cheat_is_refused[one wrong row]"),
+    M("beat-compares-by-a-mean", "examples/beat.py", "- true).abs().max()", "- true).abs().mean()", "tests/test_beat.py::test_a_cheat_is_refused[one wrong number]"),
     M("beat-draws-the-same-inputs", "examples/beat.py", "chance.getrandbits(60)", "7", "tests/test_beat.py::test_a_cheat_is_refused[a cached answer]"),
     M("beat-lets-inputs-change", "examples/beat.py", "if any(not torch.equal(x, y)", "if any(x is y", "tests/test_beat.py::test_a_cheat_is_refused[inputs made easy]"),
     M("beat-believes-any-speed", "examples/beat.py", "if not ms >= least:", "if ms < 0:", "tests/test_beat.py::test_faster_than_the_roofline_is_refused"),
