@@ -40,7 +40,7 @@ def check():
     """Print one line a result. Raises PageError for one that the build would refuse."""
     found = results.load(RESULTS, EXAMPLES)
     for (card, lab), result in found.items():
-        print(f"{card}/{lab}: {result['run']['started'][:10]}, commit {result['source']['commit'][:9]}" + (", measured before the last change of this program" if result["stale"] else ""))
+        print(f"{card}/{lab}: {result['run']['started'][:10]}, commit {(result['source']['commit'] or 'none')[:9]}" + (", measured before the last change of this program" if result["stale"] else ""))
     browsers = gpu.contributed(EXAMPLES / "webgpu" / "results")
     for name, result in browsers.items():
         print(f"webgpu/{name}: {result['run']['started'][:10]}, of a browser")

@@ -95,8 +95,8 @@ class Numbers:
         if machine.get("driver"):
             parts.append(f"{words.provenance.driver.text} {machine['driver']}")
         parts.append(result["run"]["started"][:10])
-        if source.get("commit"):
-            parts.append(f"{words.provenance.commit.text} {source['commit'][:9]}" + (words.provenance.dirty.text if source["dirty"] else ""))
+        held = f"{words.provenance.commit.text} {source['commit'][:9]}" if source.get("commit") else words.provenance.uncommitted.text
+        parts.append(held + (words.provenance.dirty.text if source["dirty"] else ""))
         badge = f'<strong class="gpu">{plain(machine["gpu"])}</strong>'
         text = " · ".join(map(plain, parts))
         link = f'<a href="{self.place.root}{result["url"]}">JSON</a>'
