@@ -241,7 +241,7 @@ MUTATIONS = [
     M("page-hands-scripts-every-word", "docs/hooks/shim.py", 'for name in sorted({"site", *widgets}) if', "for name in sorted(book.scripts[lang]) if", "tests/test_words.py::test_a_page_hands_scripts_the_words_that_they_ask_for_and_no_others"),
     M("drawing-lacks-a-word", "docs/words/zh.yml", re.compile(r"^    rescale-1: .*\n", re.M), "", "tests/test_words.py::test_every_word_is_asked_for_and_said_in_every_language", "drawings.merge.rescale-1"),
     M("drawing-holds-a-word", "docs/theme/drawings/merge.svg", "{{rescale-1}}", "rescale", "tests/test_drawings.py::test_a_drawing_holds_keys_and_no_words[merge]", "rescale"),
-    M("drawing-has-a-text-beyond-its-box", "docs/words/en.yml", re.compile(r"^(    one-tile: .*)$", re.M), r"\1, no more", "tests/test_drawings.py::test_no_text_is_wider_than_its_place", "beyond"),
+    M("drawing-has-a-text-beyond-its-box", "docs/words/en.yml", re.compile(r"^(    exact: .*)$", re.M), r"\1, and no more than that", "tests/test_drawings.py::test_no_text_is_wider_than_its_place", "beyond"),
     M("drawing-is-black-in-the-dark", "docs/theme/drawings/merge.svg", 'fill="var(--fig-ink, CanvasText)"', 'fill="#000"', "tests/test_drawings.py::test_colours_are_theme_variables[merge]"),
 
     # Evidence
