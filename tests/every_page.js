@@ -101,7 +101,7 @@
   /** On paper: every answer open, nothing cut off at the right, dark on white, no menus. */
   function paper() {
     const found = [];
-    for (const e of document.querySelectorAll("article details")) {
+    for (const e of document.querySelectorAll("article details:not(.controls)")) {   // what moves a picture is not printed
       if ([...e.children].some((part) => part.tagName !== "SUMMARY" && !part.getClientRects().length && getComputedStyle(part).display !== "none")) found.push(`${name(e)} stays closed on paper`);
     }
     for (const e of document.querySelectorAll("article *")) {

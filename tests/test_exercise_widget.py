@@ -156,7 +156,7 @@ def test_without_storage_it_says_so(chromium, served, lang):
 def test_a_grader_that_does_not_come_is_told(chromium, served):
     page = opened(chromium, served, "en")
     page.route("**/grade_online_row.py", lambda route: route.fulfill(status=404, body=""))
-    assert re.search(said(WORD["en"].unavailable, why=404), Exercise(page).go())
+    assert re.search(said(WORD["en"].unavailable, why="grade_online_row.py: 404"), Exercise(page).go())
     page.unroute("**/grade_online_row.py")
     assert Exercise(page).go() == UNWRITTEN["en"]
     page.context.close()

@@ -16,7 +16,9 @@ def test_the_same_pages():
 
 def test_the_same_navigation():
     files = {lang: re.findall(r":\s*([\w/-]+\.md)\s*$", (TOP / f"mkdocs.{lang}.yml").read_text("utf-8"), re.M) for lang in LANGUAGES}
-    assert all(named == files["en"] for named in files.values()) and sorted(files["en"]) == NAMES
+    for lang, named in files.items():
+        assert sorted(named) == NAMES, f"mkdocs.{lang}.yml: in one of nav and docs/{lang}, not in both: {sorted(set(named) ^ set(NAMES))}"
+        assert named == files["en"], f"mkdocs.{lang}.yml: another order than mkdocs.en.yml"
     for title in re.findall(r"^ *- (.+?): [\w/-]+\.md\s*$", (TOP / "mkdocs.zh.yml").read_text("utf-8"), re.M):
         assert title == "Notebook" or re.search("[\u4e00-\u9fff]", title), f"mkdocs.zh.yml: the page is called {title!r} in the menu and at the foot of its neighbours"
 
