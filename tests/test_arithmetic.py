@@ -143,7 +143,6 @@ FIGURES = [  # (figure as written, expression in its unit, page)
     ("8 KiB", 4096 * E / KIB, "lesson"),
     ("7 FLOP", 4 * H * D / (2 * H_KV * D * E), "lesson"),
     ("17", naive_memory(4096) / inputs_and_output(4096), "lesson"),
-    ("129", naive_memory(32768) / inputs_and_output(32768), "lesson"),
     ("25400", round(100 * (2 * D + 1) - 2 * D, -2), "lesson"),
     ("43 %", 100 * (1 - inputs_and_output(4096, H_KV) / inputs_and_output(4096)), "lesson"),
     ("56 KiB", LAYERS * 2 * H_KV * D * E / KIB, "lesson"),
