@@ -30,7 +30,7 @@ site: .venv/site.stamp node_modules/.stamp    ## strict build into site/ (SITE_U
 	@SITE_URL="$(SITE_URL)" OFFLINE="$(OFFLINE)" $(BIN)/mkdocs build --strict
 
 # What a changed sentence, number or placeholder can break: the strict build, what the built pages hold, and the tests that read pages. No browser.
-QUICK = $(addprefix tests/test_,$(addsuffix .py,arithmetic calculator citations claims drawings fences glossary interview notebooks parity placeholders places policy quiz run search settings site tex vllm_page words)) docs/en docs/zh
+QUICK = $(addprefix tests/test_,$(addsuffix .py,arithmetic calculator citations claims drawings fences glossary interview notebooks parity placeholders places policy quiz run search settings site tex theatre typography hard_places vllm_page words)) docs/en docs/zh
 quick: .venv/test.stamp node_modules/.stamp   ## what a changed sentence can break, in a minute
 	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal --quick $(QUICK) $(ARGS)
 

@@ -23,7 +23,7 @@ import sys
 import time
 
 try:
-    from kit.card import gpu_problem, stop
+    from kit.card import ended, gpu_problem, stop
     from kit.clock import quantile
     from kit.kernels import which_kernel
     from kit.table import report, yes_no
@@ -235,7 +235,7 @@ def matmul_tflops():
     return max(found)
 
 
-def check(path, chance, cases=CASES):
+def contest(path, chance, cases=CASES):
     """A row a program and case, the reader's last. Raises Refused when the reader's kernel is."""
     import torch
 
@@ -308,7 +308,7 @@ def main(argv=None):
     rows, begin, started = [], time.monotonic(), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
     def shown():
-        for row in check(options.kernel, random.SystemRandom()):
+        for row in contest(options.kernel, random.SystemRandom()):
             rows.append(row)
             yield row
     try:
@@ -321,4 +321,4 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

@@ -480,6 +480,7 @@ def bench(tmp_path, monkeypatch):
     """Runs a lab's text in this process, without a card."""
     monkeypatch.setattr(runner, "machine", lambda device: {"gpu": "NVIDIA H200"})
     monkeypatch.setattr(runner, "software", lambda: {})
+    monkeypatch.setattr(runner, "company", lambda: {"idle": True, "others_mib": 0.0, "spread_pct": 0.0})
     monkeypatch.setattr(runner.gc, "freeze", lambda: None)
 
     def go(text=LAB):

@@ -189,7 +189,8 @@ def test_a_reader_that_stops_reading_ends_a_program_quietly(name):
     command = " ".join(["exec", sys.executable, *outputs.COMMANDS[name]])
     done = subprocess.run(["bash", "-c", f"({command}) | head -n 1"], cwd=EXAMPLES, capture_output=True, text=True, timeout=120,
                           env={**{key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}, "CUDA_VISIBLE_DEVICES": ""})
-    assert done.returncode == 0 and done.stderr == "" and done.stdout.count("\n") == 1
+    said = [line for line in done.stderr.splitlines() if not line.startswith("USDT:")]   # PyTorch's profiler notes its own start and stop
+    assert done.returncode == 0 and not said and done.stdout.count("\n") == 1
 
 
 def test_a_lab_whose_reader_is_gone_says_nothing(tmp_path):
