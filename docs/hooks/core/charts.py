@@ -129,4 +129,5 @@ def _themed(svg, title):
         svg = svg.replace(colour, variable)
     label = title.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
     svg = svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+    svg = re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."), svg)   # a hundredth of a pixel
     return re.sub(r"\s*\n\s*", " ", svg).strip()

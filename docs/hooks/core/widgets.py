@@ -66,6 +66,15 @@ STEPS = [   # what lights up together: the part of the picture, the formula, the
     ("o", r"O_{\text{new}} = \alpha\, O + \textstyle\sum_{j \in T} p_j\, v_j", "o = [rescale * "),
     ("end", r"o = O / \ell", "return normalise(l, o)"),
 ]
+def rounded(data):
+    """Every float at 7 decimals: one more than a page shows, and a quarter less on its way than what a machine keeps."""
+    if isinstance(data, dict):
+        return {name: rounded(value) for name, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [rounded(value) for value in data]
+    return round(data, 7) if isinstance(data, float) else data
+
+
 def stepper(options, numbers):
     """Online softmax step by step. The values come from running the file; without scripts one walk stands there as a table."""
     name, words = options["file"], numbers.words
@@ -89,7 +98,7 @@ def stepper(options, numbers):
         f"<tr><td>{n}</td><td>{', '.join(f'{s:.3f}' for s in tile['s'])}</td><td>{tile['m']:.3f}</td><td>{tile['rescale']:.6f}</td><td>{tile['l']:.6f}</td></tr>"
         for n, tile in enumerate(shown["tiles"])
     )
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    text = json.dumps(rounded(data), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     return (
         start("stepper", numbers, file=name)
         + f'<ol class="steps">{"".join(rows)}</ol>'
