@@ -199,7 +199,7 @@ def append(path, text):
 
 
 def test_serve_shows_both_languages_and_follows_every_kind_of_edit(tree, server):
-    server.wait("en/lesson/", "Glossary")
+    server.wait("en/lesson/", "Glossary", seconds=120)   # the first build makes everything
     server.wait("zh/lesson/", "术语表")
     server.wait("", "简体中文")
     assert "Content-Security-Policy" not in server.get("en/lesson/"), "the script that reloads a served page is an inline one"
