@@ -176,7 +176,8 @@ def test_it_opens_as_the_picture_that_stands_there_without_scripts(stage, chromi
     still = page.content()
     scenes = [re.findall(r'<svg class="scene".*?<g>(.*?)</g>', text, re.S) for text in (still, stage.content())]
     assert len(scenes[0]) == 2 and scenes[0] == scenes[1], "the page would jump when its script comes"
-    assert all(text in still for text in seen(stage)[2:4]) and page.locator(".widget-theatre .scene").first.is_visible()
+    plain = lambda text: text.replace("&nbsp;", " ").replace("\N{NO-BREAK SPACE}", " ")  # noqa: E731  the build binds a number and its unit
+    assert all(plain(text) in plain(still) for text in seen(stage)[2:4]) and page.locator(".widget-theatre .scene").first.is_visible()
     assert not page.locator(".widget-theatre .play").is_visible(), "a button that does nothing"
     context.close()
 

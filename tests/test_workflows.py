@@ -462,11 +462,11 @@ def test_an_older_result_and_one_of_an_older_program_are_left(shared):
     def older(result):
         result["source"]["id"] = "0" * 64
     shared.artifact({"nvidia-h200/flash_backward.json": shared.result("flash_backward", started="2001-01-01T00:00:00Z"),
-                     "nvidia-h200/sdpa_dispatch.json": shared.result("sdpa_dispatch", edit=older)})
+                     "nvidia-h200/attention_error.json": shared.result("attention_error", edit=older)})
     shutil.rmtree(shared.top / "measured", ignore_errors=True)
     done = shared.play("publish", "build", upto="Take what is complete, newer and leaves the pages true")
     assert "flash_backward: of 2001-01-01T00:00:00Z, not newer" in done[-1][1].stdout and "Nothing newer to take" in done[-1][1].stdout
-    assert "sdpa_dispatch: measured by an older version" in done[-1][1].stdout
+    assert "attention_error: measured by an older version" in done[-1][1].stdout
 
 
 # Measuring

@@ -91,8 +91,8 @@ EDITS = [
     E("text-of-an-exercise-zh", "docs/zh/exercises.md", ZH, r"\1换句话说，", "exercise-under-another-heading"),
 
     # Words beside the prose
-    E("wording-of-a-drawing", "docs/words/en.yml", r"(\n    sram: )on-chip SRAM", r"\1SRAM on the chip", "word-is-missing", "drawing-in-another-section"),
-    E("wording-of-a-drawing-zh", "docs/words/zh.yml", r"(\n    hbm: )显存（HBM）", r"\1设备显存（HBM）", "word-is-missing", "drawing-in-another-section"),
+    E("wording-of-a-drawing", "docs/words/en.yml", r"(\n    exact: )Equal in", r"\1Same in", "word-is-missing", "drawing-in-another-section"),
+    E("wording-of-a-drawing-zh", "docs/words/zh.yml", r"(\n    stream: 分块)依次", r"\1逐个", "word-is-missing", "drawing-in-another-section"),
     E("words-of-a-grader", "docs/words/en.yml", r'(\n    unwritten: )"[^"\n]*"', r'\1"nothing is written yet"', "word-is-missing"),
     E("words-of-an-exercise-zh", "docs/words/zh.yml", r"(\nexercise:\n(?:  .*\n)*?  solved: )[^\n]*", r"\1全部成立，解出来了。", "word-is-missing"),
     E("interface-word", "docs/words/en.yml", r'(\n  notest: )"[^"\n]*"', r'\1"The tests do not run this: "', "word-is-asked-for-and-not-there"),
