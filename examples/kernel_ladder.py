@@ -33,6 +33,7 @@ except ModuleNotFoundError:
     sys.exit(print("This is the source, which needs the folder kit beside it. The single file is examples/kernel_ladder.py of the lesson's site.", file=sys.stderr) or 2)
 
 SEED = 2026
+FOLDER = "kernels"                                         # beside this file: what is measured
 TURNS = 11
 RUNGS = ("unfused", "fused", "diagonal", "descriptors", "partitions", "pipelined", "persistent")
 BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION"}
@@ -45,7 +46,7 @@ DECODE = ((1, 4096), (1, 65536), (4, 16384), (16, 16384), (64, 4096), (64, 16384
 
 def rung(name):
     """The module of a rung, from the folder beside this file."""
-    return importlib.import_module(f"kernels.{name}")
+    return importlib.import_module(f"{FOLDER}.{name}")
 
 
 def sides(causal, rungs):

@@ -34,7 +34,7 @@ import time
 
 try:
     from kit.card import ended, gpu_problem, stop
-    from kit.identity import identity, Module
+    from kit.identity import identity, loaded_by_name, Module
     from kit.memory import SAID
     from kit.proof import company, warned
 except ModuleNotFoundError:
@@ -210,7 +210,8 @@ def source(path, commit=None, dirty=None):
     if commit is None and git("ls-tree", "HEAD", "--", path.name):       # else the repository around this folder is somebody else's
         commit = git("rev-parse", "HEAD")
     if dirty is None and commit:
-        changes = git("status", "--porcelain", "--", *map(str, [path, *Module(path).loaded]))
+        program = Module(path)
+        changes = git("status", "--porcelain", "--", *map(str, [path, *program.loaded, *(part.path for _, part in loaded_by_name(program, {}))]))
         dirty = None if changes is None else changes != ""
     return {"path": f"examples/{path.name}", "id": identity(path), "commit": commit, "dirty": dirty}
 

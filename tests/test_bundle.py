@@ -1,5 +1,6 @@
 """tools/bundle.py: one file of many, subject first, harness last, that says what its source says; and nothing stands twice in examples/."""
 import ast
+import builtins
 import collections
 import os
 import shutil
@@ -125,6 +126,16 @@ def test_a_single_file_needs_the_standard_library_and_torch_and_nothing_else(nam
     found |= {node.module for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)}
     assert {module.split(".")[0] for module in found} <= {*sys.stdlib_module_names, "torch"}
     assert "\n\n\n\n" not in text and text.endswith("\n") and not text.endswith("\n\n")
+
+
+def test_whatever_is_served_binds_every_name_that_it_uses():
+    """Also what has no __main__ to run, as the rungs of a kernel."""
+    loose = {}
+    for name, text in bundle.published().items():
+        module = bundle.Module(None, text)
+        used = {name for statement in module.tree.body if not bundle.is_import(statement) for name in bundle.globals_of(statement)}
+        loose[name] = used - set(module.bound) - set(module.imports) - set(dir(builtins)) - {"__file__"}
+    assert "kernels/fused.py" in loose and not any(loose.values()), {name: names for name, names in loose.items() if names}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

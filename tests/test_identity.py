@@ -1,5 +1,6 @@
 """examples/kit/identity.py: what is measured changes it, what is said does not; a source, its single file and every Python agree."""
 import ast
+import functools
 import os
 import re
 import shutil
@@ -153,6 +154,30 @@ def test_a_local_name_like_a_global_one_reaches_nothing(lab, tmp_path):
     assert identity(tmp_path / "lab.py") == before
 
 
+STEPS = {
+    "lab.py": 'import importlib\n\nFOLDER = "steps"\n\n\ndef measure():\n    yield {"ms": importlib.import_module(f"{FOLDER}.one").work(2)}\n',
+    "steps/shared.py": "FACTOR = 3\n\n\ndef scaled(x):\n    return FACTOR * x\n",
+    "steps/one.py": '"""A step."""\n\nfrom steps.shared import scaled\n\nSIZE = 2\n\n\ndef work(x):\n    return scaled(x) + SIZE\n\n\ndef idle():\n    return 1\n',
+}
+
+
+@pytest.mark.parametrize("name, old, new, counts", [
+    ("steps/one.py", "SIZE = 2", "SIZE = 4", True), ("steps/one.py", "scaled(x) + SIZE", "scaled(x) - SIZE", True), ("steps/shared.py", "FACTOR = 3", "FACTOR = 5", True),
+    ("lab.py", "work(2)", "idle()", True), ("steps/one.py", "A step.", "The only step.", False), ("steps/one.py", "return 1", "return 2", False), ("steps/shared.py", "scaled(x):\n", "scaled(x):   # larger\n", False),
+])
+def test_what_a_lab_loads_by_name_counts_as_far_as_it_may_call_it(tmp_path, name, old, new, counts):
+    def of(files):
+        for one, text in files.items():
+            (tmp_path / one).parent.mkdir(exist_ok=True)
+            (tmp_path / one).write_text(text)
+        found, texts = identity(tmp_path / "lab.py"), bundle.published(tmp_path)
+        assert found == identity(texts["lab.py"], texts)
+        return found
+
+    assert STEPS[name].count(old) == 1
+    assert (of({**STEPS, name: STEPS[name].replace(old, new)}) != of(STEPS)) == counts
+
+
 def test_a_program_that_measures_nothing_has_none():
     with pytest.raises(ValueError, match="nothing that measures"):
         identity("x = 1\n")
@@ -162,7 +187,12 @@ def test_a_program_that_measures_nothing_has_none():
 
 @pytest.mark.parametrize("path", LABS, ids=lambda path: path.stem)
 def test_a_single_file_has_the_identity_of_its_source(path):
-    assert identity(path) == identity(bundle.bundle(path))
+    assert identity(path) == identity(bundle.bundle(path), served())
+
+
+@functools.cache
+def served():
+    return bundle.published()
 
 
 def pythons():

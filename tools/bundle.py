@@ -46,6 +46,8 @@ def bundle(path):
         if any(map(is_guard, statements)):
             out += _sections(program, needed, placed)
         out.append(block)
+    if not any(map(is_guard, own)):
+        out += _sections(program, needed, placed)
     text = GAP.join(out) + "\n"
     compile(text, str(path), "exec")
     return text

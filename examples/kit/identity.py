@@ -2,7 +2,8 @@
 
 identity() is a hash of `check`, `measure` and of all that they reach: functions, classes with their methods, constants,
 defaults, decorators, of the file itself and of what it imports from beside it. It is the same for a source and for the single
-file made of it, and on every Python from 3.11 on. Not in it: comments, docstrings, where a definition stands, what is
+file made of it, and on every Python from 3.11 on. A program that loads others by name, from a folder beside it, says which
+in its constant FOLDER: what it may call of each counts too. Not in it: comments, docstrings, where a definition stands, what is
 printed, and the names of all that is defined in a module, so that a function may be renamed. No measuring code may therefore
 read `__name__` of a function, but to start it again in a child process (kit/child.py).
 """
@@ -16,10 +17,35 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
-def identity(program):
-    """64 hexadecimal digits for a program: a pathlib.Path, which is read with what it imports from beside it, or the text of a single file."""
+def identity(program, files=None):
+    """64 hexadecimal digits for a program: a pathlib.Path, which is read with what it imports from beside it, or the text of a single file.
+
+    files  {name: text} of what is served beside the single file; only those in its FOLDER count
+    """
     module = Module(program) if isinstance(program, pathlib.Path) else Module(None, program)
-    numbers, said, dumps = {}, set(), []
+    said = reached(module, ROOTS)
+    if not said:
+        raise ValueError(f"neither {' nor '.join(ROOTS)} is defined, so there is nothing that measures")
+    called = {node.attr for node in ast.walk(module.tree) if isinstance(node, ast.Attribute)}
+    for name, part in loaded_by_name(module, files or {}):
+        said += [name, *reached(part, sorted(called & set(part.bound)))]
+    return hashlib.sha256("\n".join(said).encode()).hexdigest()
+
+
+def loaded_by_name(module, files):
+    """[(name, Module), …] of the folder that a program names in its constant FOLDER; of none where it names no folder."""
+    folder = next((ast.literal_eval(statement.value) for statement in module.bound.get("FOLDER", ())), None)
+    if folder is None:
+        return []
+    if module.path:
+        return [(path.stem, Module(path)) for path in sorted(module.path.parent.glob(f"{folder}/*.py"))]
+    names = sorted(name for name in files if pathlib.PurePosixPath(name).match(f"{folder}/*.py"))
+    return [(pathlib.PurePosixPath(name).stem, Module(None, files[name])) for name in names]
+
+
+def reached(module, roots):
+    """The statements that the names of `roots` in a module reach, as text, in order of reach."""
+    numbers, said, dumps, queue = {}, set(), [], []
 
     def number(name, home):
         """What stands for a name of a module: its number in order of reach; for what is imported from elsewhere, where from."""
@@ -31,19 +57,16 @@ def identity(program):
             queue.append((owner, name, found))
         return numbers[owner.path, name]
 
-    queue = []
-    for name in ROOTS:
+    for name in roots:
         if name in module.bound:
             number(name, module)
-    if not queue:
-        raise ValueError(f"neither {' nor '.join(ROOTS)} is defined, so there is nothing that measures")
     for owner, name, statements in queue:                  # it grows
         for statement in statements:
             at = owner.path, statement.lineno, statement.col_offset
             if at not in said:
                 said.add(at)
                 dumps.append(_dump(statement, frozenset(), lambda name: number(name, owner), top=True))
-    return hashlib.sha256("\n".join(dumps).encode()).hexdigest()
+    return dumps
 
 
 class Module:

@@ -39,7 +39,7 @@ def load(folder, programs):
             raise PageError(f"{where}{f':{error.lineno}' if hasattr(error, 'lineno') else ''}: not strict JSON: {str(error)[:300]}. {again}") from None
         if bad := problems(run):
             raise PageError(f"{where}: {'; '.join(bad)}. {again}")
-        found[path.parent.name, lab] = {**run, "stale": run["measured"]["id"] != identity.identity(programs[f"{lab}.py"])}
+        found[path.parent.name, lab] = {**run, "stale": run["measured"]["id"] != identity.identity(programs[f"{lab}.py"], programs)}
     return found
 
 

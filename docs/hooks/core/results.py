@@ -66,7 +66,7 @@ class Lab:
 
     @functools.cached_property
     def id(self):
-        return identity.identity(self.text)
+        return identity.identity(self.path)
 
     def complete(self, result, where):
         """Add `stale`, and the values and output of a result that does not hold them. Rows of another measurement may lack what is printed now."""
@@ -96,11 +96,6 @@ class Lab:
                 said.append(lab.header(row.get("part")))
             said.append(lab.line(row))
         return values, "".join(f"{text}\n" for text in [*said, lab.footer(values)] if text)
-
-
-def same(one, other):
-    """Whether two texts of a program measure the same."""
-    return identity.identity(one) == identity.identity(other)
 
 
 def strict(values):
