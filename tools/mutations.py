@@ -501,6 +501,8 @@ MUTATIONS = [
     M("gpu-goes-on-out-of-sight", "docs/theme/js/gpu-device.js", "if (document.hidden)", "if (false)", "tests/test_gpu.py::test_a_hidden_page_a_stop_and_a_lost_device_end_the_run_and_keep_what_was_measured"),
     M("gpu-keeps-its-device", "docs/theme/js/gpu-device.js", "    this.device.destroy();\n", "", "tests/test_gpu.py::test_the_short_form_refuses_too_and_frees_its_device"),
     M("rungs-drift-apart", "examples/kernels/pipelined.py", "gl.maximum(m, gl.max(s, 1) * scale)", "gl.maximum(m, scale * gl.max(s, 1))", "tests/test_kernels.py::test_what_rungs_share_is_equal[softmax]"),
+    M("glue-of-a-layer", "examples/whole_model.py", "10 * turned_width", "8 * turned_width", "tests/test_whole_model.py::test_glue_counts_each_tensor_of_each_kernel"),
+    M("whole-model-without-rope", "examples/whole_model.py", "    return x * cos + torch.cat((-b, a), -1) * sin", "    return x * cos", "tests/test_whole_model.py::test_check_accepts_what_runs_here_and_attention_written_out"),
     M("scores-cross-memory-thrice", "examples/kernel_ladder.py", "5 * 2 * B * heads", "3 * 2 * B * heads", "tests/test_kernel_ladder.py::test_predicted_bytes"),
     M("any-unit-bounds-a-kernel", "examples/kernel_ladder.py", "BUSY = 60 ", "BUSY = 0 ", "tests/test_kernel_ladder.py::test_what_bounds_a_kernel"),
     M("beat-compares-by-a-mean", "examples/beat.py", "- true).abs().max()", "- true).abs().mean()", "tests/test_beat.py::test_a_cheat_is_refused[one wrong number]"),

@@ -24,7 +24,8 @@ from core import cells  # noqa: E402
 from core.errors import PageError  # noqa: E402
 from core.words import languages, load  # noqa: E402
 
-NONE = {"ring_attention": "it needs several GPUs and starts a process on each", "kernel_ladder": "it needs the folder of its kernels"}
+NONE = {"ring_attention": "it needs several GPUs and starts a process on each", "kernel_ladder": "it needs the folder of its kernels",
+        "whole_model": "its weights are larger than the card of a free notebook"}
 
 
 def labs():
