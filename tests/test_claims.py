@@ -3,6 +3,10 @@
 A page never types a measured number, but it says which program wins, where, and by about how much. Such a sentence stands in
 <span data-claim="name">…</span>, in both languages, and the test of that name asserts it. Its words are free. When a lab is
 measured again and one of these fails, either the page is wrong now, in both languages, or the measurement is.
+
+Margins follow the spread: spread.json holds, row by row, how far apart several whole runs lie, and which runs they were
+(`tools/results.py spread`). With every time moved by as much, in any direction, each sentence must still hold (test_planted.py):
+one that does not says too much, or its bound is too near.
 """
 import functools
 import re
@@ -78,11 +82,11 @@ def decode(impl, column="ms"):
 @claim
 def test_decode_reads_at_the_ceiling():
     ms = {impl: decode(impl) for impl in ("repeat", "grouped", "flash", "default")}
-    assert all(ms["default"][at] <= 1.05 * min(ms[impl][at] for impl in ms) for at in ms["default"])
+    assert all(ms["default"][at] <= 1.08 * min(ms[impl][at] for impl in ms) for at in ms["default"])
     assert ms["flash"][16, 131072] < ms["grouped"][16, 131072] < ms["repeat"][16, 131072] / 10
     found = result("decode_attention")["values"]
     assert found["repeat_copy_ms"] > 0.6 * ms["repeat"][16, 131072]                     # the copy is most of it
-    assert max(decode("grouped", "of_copy_pct").values()) <= 88 and found["grouped_over_default"] < 1.6
+    assert max(decode("grouped", "of_copy_pct").values()) < 92 and found["grouped_over_default"] < 1.6
     assert 95 < decode("flash", "of_copy_pct")[16, 131072] and 100 < decode("default", "of_copy_pct")[16, 131072]
 
 
@@ -105,7 +109,7 @@ def test_a_block_has_its_own_pace():
 @claim
 def test_parts_fill_the_card():
     gbps = {row["parts"]: row["gbps"] for row in rows("decode_attention", part="parts")}
-    assert all(gbps[2 * n] > 1.7 * gbps[n] for n in (1, 2, 4, 8))                        # nearly doubles
+    assert all(gbps[2 * n] > 1.6 * gbps[n] for n in (1, 2, 4, 8))                        # nearly doubles
     best = max(gbps, key=gbps.get)
     assert best in (32, 64, 128) and gbps[256] < gbps[best]
     assert max(gbps.values()) < decode("flash", "gbps")[1, 131072]                       # the built-in split is faster
@@ -128,7 +132,7 @@ def test_padding_makes_decode_compute_bound():
     prefill = row("attention_roofline", part="grid", impl="flash", kv_heads=28, S=16384, causal=False)["tflops"]
     for (B, S), gbps in decode("flash", "gbps").items():
         if B == 64:
-            assert 0.85 < 128 * gbps / 1000 / prefill < 1.1                              # 128 FLOP a byte: 128 rows multiplied
+            assert 0.8 < 128 * gbps / 1000 / prefill < 1.2                              # 128 FLOP a byte: 128 rows multiplied
         else:
             assert 64 * gbps / 1000 < 0.95 * prefill                                     # 64 rows: below that limit
     assert 0.7 < 128 * decode("single", "gbps")[1, 131072] / 4 / 1000 / (prefill / 132) < 1.1
@@ -248,9 +252,9 @@ def test_decode_as_fast_as_a_copy():
 
 @claim
 def test_naive_under_the_slope():
-    """'less than a quarter of what the card computes'; 'between about a half and three quarters of that'; its intensity does not move."""
+    """'about a quarter of what the card computes'; 'between about a half and three quarters of that'; its intensity does not move."""
     found = roof("naive")
-    assert found[32768]["roof_tflops"] < 0.25 * values("attention_roofline")["matmul_tflops"]
+    assert 0.2 < found[32768]["roof_tflops"] / values("attention_roofline")["matmul_tflops"] < 0.3
     assert all(45 < row["of_roof_pct"] < 80 for row in found.values())
     assert all(36 < row["intensity"] < 42.7 for row in found.values())
 
@@ -287,9 +291,9 @@ def test_cudnn_overlaps_exponentials():
 @claim
 def test_causal_flash_at_a_lower_rate():
     full, causal = roof("flash"), roof("flash", True)
-    assert all(causal[S]["speedup"] > full[S]["speedup"] and causal[S]["tflops"] < full[S]["tflops"] for S in full)
-    lost = {S: causal[S]["tflops"] / full[S]["tflops"] for S in full}
-    assert lost[512] < lost[32768]
+    assert all(causal[S]["speedup"] > full[S]["speedup"] for S in full)
+    kept = {S: causal[S]["tflops"] / full[S]["tflops"] for S in full}
+    assert all(kept[S] < 0.95 if S <= 8192 else 0.85 < kept[S] < 1.08 for S in full) and kept[512] < 0.7
 
 
 @claim
@@ -434,7 +438,7 @@ def test_short_prefill_is_one_kernel_or_two():
 @claim
 def test_decode_gains_at_long_contexts():
     assert decode("flash")[1, 131072] < 0.5 * decode("grouped")[1, 131072] < 0.1 * decode("single")[1, 131072]
-    assert 1 < decode("grouped")[1, 4096] / decode("flash")[1, 4096] < 1.25
+    assert 1 < decode("grouped")[1, 4096] / decode("flash")[1, 4096] < 1.35
     one = row("decode_attention", part="parts", parts=1)
     assert one["blocks"] == one["B"] * one["kv_heads"]
 

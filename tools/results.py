@@ -5,6 +5,7 @@
     results.py take FROM [--claims]      put the complete, newer results of FROM into examples/results
     results.py summary FROM              what became of each lab and which rows moved, as Markdown
     results.py stale                     the labs that measure something else than their committed results did
+    results.py spread CARD…              how far runs lie apart, as tests/spread.json, from folders of one card's results
 
 A file that is not a whole result stops `take` before anything is copied. A run that stopped early (running, failed) is whole: it is
 named and left where it is. With --claims, results under which a sentence of the pages no longer holds are put back and named.
@@ -180,6 +181,27 @@ def stale():
             file.write(f"labs={' '.join(labs)}\n")
 
 
+def spread(folders):
+    """Write tests/spread.json: the runs, and for each program and time how far apart they lie at most, as a share, row by row of its part."""
+    runs, found = {}, {}
+    for folder in folders:
+        for path in sorted(folder.glob("*.json")):
+            if not path.name.endswith(compare.CELLS):
+                runs.setdefault(path.stem, []).append(results.strict_json(path.read_text("utf-8")))
+    for lab, several in runs.items():
+        tables = [compare.keyed(result["rows"]) for result in several]
+        for key, row in tables[-1].items():
+            same = [table[key] for table in tables if key in table]
+            for name in compare.compared(row):
+                values = [other[name] for other in same if compare.is_number(other.get(name))]
+                if name.endswith("ms"):
+                    found.setdefault((lab, row["part"], row.get("impl"), name), []).append(round(compare.apart(min(values), max(values)), 3) if values else 0)
+    said = [{"lab": lab, "gpu": result["machine"]["gpu"], "started": result["run"]["started"]} for lab, several in sorted(runs.items()) for result in several]
+    rows = [dict(zip(("lab", "part", "impl", "column"), group), apart=shares) for group, shares in sorted(found.items(), key=str)]
+    lines = [",\n".join(f"  {json.dumps(one)}" for one in many) for many in (said, rows)]
+    (TOP / "tests" / "spread.json").write_text(f'{{"runs": [\n{lines[0]}\n],\n"rows": [\n{lines[1]}\n]}}\n', "utf-8", newline="\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -189,6 +211,7 @@ def main():
     commands.choices["fetch"].add_argument("--run")
     commands.add_parser("take").add_argument("folder", type=pathlib.Path)
     commands.choices["take"].add_argument("--claims", action="store_true")
+    commands.add_parser("spread").add_argument("folders", type=pathlib.Path, nargs="+")
     commands.add_parser("summary").add_argument("folder", type=pathlib.Path)
     options = parser.parse_args()
     try:
@@ -198,6 +221,8 @@ def main():
             stale()
         elif options.command == "fetch":
             fetch(options.folder.resolve(), options.run)
+        elif options.command == "spread":
+            spread(options.folders)
         elif options.command == "take":
             take(options.folder, options.claims)
         else:
