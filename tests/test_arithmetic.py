@@ -149,8 +149,6 @@ FIGURES = [  # (figure as written, expression in its unit, page)
     ("56 KiB", LAYERS * 2 * H_KV * D * E / KIB, "glossary"),
     ("1.75 GiB", LAYERS * 2 * H_KV * D * E * 32768 / GIB, "lesson"),
     ("3.5 GiB", H * 2048 * 32768 * E / GIB, "lesson"),
-    ("466.1 MFLOP", LINEAR / 1e6, "lesson"),
-    ("29.4 MFLOP", causal_attention(4096) / 1e6, "lesson"),
     ("5.9 %", 100 * share(4096), "lesson"),
     ("33.5 %", 100 * share(32768), "lesson"),
     ("1904 MiB", naive_memory(4096) / MIB, "lesson"),

@@ -74,6 +74,7 @@ def test_nothing_needs_storage(visit, lang, served):
     page.locator(".widget-quiz form:visible").wait_for()
     page.locator("button[data-press]:visible").click()
     assert scheme(page) == "slate"
+    page.evaluate("scrollTo({ top: 3000, behavior: 'instant' })")   # what would be kept of the place, and what leaving the page keeps
     find(page, lang)
     for path in ("exercises/", "calculator/", "gpu/"):
         page.goto(f"{served}{lang}/{path}")
@@ -81,6 +82,32 @@ def test_nothing_needs_storage(visit, lang, served):
         for area in page.locator(".widget textarea").all()[:1]:
             area.fill("mine")
             assert area.locator("xpath=ancestor::*[@data-widget]").get_by_role("button", name=re.compile("reset|again|还原|重", re.I)).first.is_enabled()
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_place_is_kept_and_what_is_folded_opens_on_arrival(visit, served, lang):
+    page = visit(f"{lang}/lesson/", viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
+    offer, ticks = page.locator(".resume"), page.locator(".md-nav--secondary a[data-read]")
+    assert not offer.is_visible() and ticks.count() == 0, "nobody was here yet"
+    for anchor in (page.evaluate("document.querySelector('details:not([open]) [id]').id"), "corrected"):
+        page.evaluate("anchor => { location.hash = anchor; }", anchor)
+        if anchor == "corrected":   # the fold right under a heading
+            page.goto(f"{served}{lang}/lesson/?#{anchor}")
+        page.wait_for_function("""anchor => {
+          const target = document.getElementById(anchor), fold = target.closest("details") ?? document.querySelector(`#${anchor} + .part > details:first-child`);
+          return fold.open && target.getBoundingClientRect().top < innerHeight && target.getBoundingClientRect().top >= 0;
+        }""", arg=anchor, timeout=5_000)
+    page.keyboard.press("Shift")   # the reader moves: the page stays at no anchor any longer
+    page.locator("#intuition").evaluate("heading => heading.scrollIntoView({ behavior: 'instant', block: 'center' })")   # the end of what stands before it is seen
+    page.wait_for_function("() => document.querySelector('.md-nav--secondary a[data-read][href=\"#before-you-start\"]')")
+    page.locator("#tiling").evaluate("heading => heading.scrollIntoView({ behavior: 'instant' })")
+    page.goto(f"{served}{lang}/")
+    page.goto(f"{served}{lang}/lesson/")
+    offer.wait_for(timeout=5_000)
+    assert offer.locator("a").get_attribute("href") == "#tiling" and re.search(r"\d+\D+\d+", offer.inner_text()) and ticks.count() >= 1
+    offer.locator("a").click()
+    page.wait_for_function("() => { const { top } = document.getElementById('tiling').getBoundingClientRect(); return top >= 0 && top < innerHeight; }")
+    assert not offer.is_visible()
 
 
 # Files that do not come.

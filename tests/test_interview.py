@@ -29,5 +29,5 @@ def test_each_question_has_a_level_two_answers_and_a_proof(lang):
 def test_further_reading_says_what_to_read(lang):
     for page, heading in (("lesson", "summary"), ("versions", "reading")):
         text = re.search(rf"\{{ #{heading} \}}\n(.*?)(?=^## |\Z)", (TOP / "docs" / lang / f"{page}.md").read_text("utf-8"), re.S | re.M)[1]
-        rows = re.findall(r"^\| (.*?https://[^ |]*) \| (.*) \|$", text, re.M)
+        rows = re.findall(r"^ *\| (.*?https://[^ |]*) \| (.*) \|$", text, re.M)
         assert len(rows) >= 8 and all(len(note) > (20 if lang == "en" else 8) for _, note in rows), f"{lang}/{page}: {rows}"

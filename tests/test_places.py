@@ -114,9 +114,9 @@ def test_no_two_tables_of_a_page_show_the_same_rows(name):
 def test_counts_in_words_are_right(lang):
     """A count that may grow stands in <span data-count="what">…</span>."""
     there = {
-        "interview": len(re.findall(r"(?m)^\?\?\? question", source(lang, "interview.md"))), "questions": len(re.findall(r"(?m)^\?\?\? question", section(lang, "lesson.md", "interview"))),
-        "mistakes": len(re.findall(r"(?m)^### 6\.", section(lang, "lesson.md", "pitfalls"))), "pitfalls": len(list((TOP / "examples/pitfalls").glob("*.py"))),
-        "papers": len(re.findall(r"(?m)^\| .*https://", section(lang, "lesson.md", "summary"))),
+        "interview": len(re.findall(r"(?m)^\?\?\? question", source(lang, "interview.md"))), "questions": len(re.findall(r"(?m)^ *\d+\. \[", section(lang, "lesson.md", "interview"))),
+        "mistakes": len(re.findall(r"(?m)^\| \[", section(lang, "lesson.md", "pitfalls"))), "pitfalls": len(list((TOP / "examples/pitfalls").glob("*.py"))),
+        "papers": len(re.findall(r"(?m)^ *\| .*https://", section(lang, "lesson.md", "summary"))),
     }
     said = [(page, name, number) for page in NAMES for name, number in re.findall(r'<span data-count="(\w+)">(.*?)</span>', source(lang, page))]
     assert {name for _, name, _ in said} == there.keys()

@@ -41,9 +41,7 @@ LESSON = [  # (place as section 4b of the lesson types it, in order; `:N` is in 
     ("registry.py:44", "registry", "0.26.0"), ("flash_attn.py:72", "dtypes", "0.26.0"), (":201", "capability", "0.26.0"),
     ("flash_attn.py:751", "scale-layer", "0.26.0"), (":776", "fa-log", "0.26.0"), ("flash_attn.py:1071", "write-arguments", "0.26.0"),
     ("flash_attn.py:811", "forward-arguments", "0.26.0"), ("flash_attn.py:1014", "inner-callee", "0.26.0"), ("flash_attn_interface.py:315", "kernels", "0.26.0"),
-    ("flash_attn.py:141", "cache-shape", "0.26.0"), ("engine/arg_utils.py:930", "flag-backend", "0.26.0"), (":1562", "flag-config", "0.26.0"),
-    (":2252", "flags-exclusive", "0.26.0"), ("platforms/cuda.py:83", "order-default", "0.26.0"), ("platforms/cuda.py:417", "explicit-unsupported", "0.26.0"),
-    (":397", "automatic", "0.26.0"), ("fa_utils.py:132", "fa-version", "0.26.0"), ("flash_attn.py:1182", "forward-arguments", "newest"), (":1404", "inner-callee", "newest"),
+    ("flash_attn.py:141", "cache-shape", "0.26.0"),
 ]
 
 

@@ -8,7 +8,7 @@ import re
 ARTICLE = re.compile(r"(<article\b[^>]*>)(.*?)(?=</article>)", re.S)
 HEADING = re.compile(r"(?=<h[1-4][ >])")
 NESTING = re.compile(r"<(/?)(?:div|details|figure|table|ul|ol|dl|blockquote|section|form|fieldset)\b")
-UNSEEN = re.compile(r'<(script|template|form|textarea)\b.*?</\1>|<span class="katex-mathml">.*?</span>', re.S)
+UNSEEN = re.compile(r'<(script|template|form|textarea)\b.*?</\1>|<ol class="questions">.*?</ol>|<span class="katex-mathml">.*?</span>', re.S)
 SHUT = re.compile(r"(<details(?![^>]*\bopen\b)[^>]*>\s*<summary.*?</summary>).*?</details>", re.S)
 CODE = re.compile(r"""( output">(?:<span class="filename">[^<]*</span>)?)?(<pre.*?</pre>)""", re.S)
 SCROLLS = 25   # lines of a notebook's output; what is longer scrolls inside itself (css/site.css)

@@ -64,7 +64,8 @@ class Page:
             if mark := re.match(r"\s*(`{3,}|~{3,})", line):
                 fence = mark[1] if fence is None else None if line.strip().startswith(fence) and not line.strip().strip(fence[0]) else fence
             try:
-                out.append(self._line(lines, i, fence is not None, out))
+                made = self._line(lines, i, fence is not None, out)
+                out.append(_indented(made, line) if CANDIDATE.fullmatch(line.strip()) and fence is None else made)
             except PageError as error:
                 error.line = error.line or first_line + i
                 raise
@@ -116,7 +117,8 @@ class Page:
             raise PageError(f"end each cell of the header in the column that stands under it, as in | naive, MiB {{naive_mib}} |; missing in '{cells[tied.index(None)]}'.")
         if not columns:
             columns, cells = [match[1] or match[2] for match in tied], [match[1] or match.string[:match.start()] for match in tied]
-            header = out[-2] = "| " + " | ".join(cells) + " |"
+            header = "| " + " | ".join(cells) + " |"
+            out[-2] = _indented(header, lines[i - 2])
         if len(cells) != len(columns):
             raise PageError(f"the header has {len(cells)} cells, the placeholder names {len(columns)} columns.")
         if i + 1 < len(lines) and lines[i + 1].strip():
@@ -212,6 +214,11 @@ class Page:
     def _place(self, figure):
         self.figures.append(figure)
         return f'\n<figure data-figure="{len(self.figures) - 1}"></figure>\n'
+
+
+def _indented(made, line):
+    """What takes the place of a line that stands in a fold, as deep as the line did."""
+    return re.sub(r"(?m)^(?=.)", line[:len(line) - len(line.lstrip())], made)
 
 
 def _drawable(call, name, rows, gaps=False):

@@ -109,11 +109,15 @@ function stay(target, show) {
 const move = () => { bound = null; if (come) removeEventListener("load", come); };
 for (const event of ["wheel", "touchstart", "keydown", "pointerdown"]) addEventListener(event, move, { passive: true, capture: true });
 
-// Where a link within the page leads.
+// Where a link within the page leads; what it is folded in opens, and so does the fold right under a heading.
 function arrive() {
-  const target = first(":target");
+  const target = first(":target"), below = target?.nextElementSibling;
+  for (let fold = target?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  const whole = below?.matches(".part") ? below.firstElementChild : below;
+  if (whole?.matches("details")) whole.open = true;
   stay(target, () => target.scrollIntoView({ behavior: "instant" }));
 }
+addEventListener("hashchange", () => { if (first(":target")?.closest("details:not([open])")) arrive(); });
 addEventListener("click", ({ target, ctrlKey, metaKey, shiftKey }) => {
   const link = target.closest?.("a[href*='#']");
   if (link && !ctrlKey && !metaKey && !shiftKey) setTimeout(() => { if (link.href === location.href) arrive(); });
@@ -211,6 +215,38 @@ if (note.showPopover) {
     event.preventDefault();
     tell(event.target);
   });
+}
+
+// How far the reader came, where the page asks for it: sections whose end was seen are ticked in the contents, and who comes back is offered the place.
+const offer = first(".resume");
+if (offer) {
+  const kept = `read ${location.pathname}`, sections = [...article.querySelectorAll("h2[id]")], read = new Set();
+  const shut = () => { offer.hidden = true; };
+  let at, waiting;
+  try { const held = JSON.parse(localStorage.getItem(kept)); at = held.at; for (const id of held.read) read.add(id); } catch { /* nothing is kept, or storage is switched off */ }
+  const tick = () => { for (const id of read) for (const link of document.querySelectorAll(`.md-nav--secondary a[href="#${CSS.escape(id)}"]`)) link.dataset.read = words.read; };
+  const keep = () => {
+    waiting = clearTimeout(waiting);
+    at = reading().slice(1) || at;
+    for (const [i, { id }] of sections.entries()) {
+      const end = sections[i + 1]?.getBoundingClientRect().top ?? article.getBoundingClientRect().bottom;
+      if (end > 0 && end < innerHeight) read.add(id);
+    }
+    tick();
+    if (scrollY > innerHeight) shut();
+    try { if (at) localStorage.setItem(kept, JSON.stringify({ at, read: [...read] })); } catch { /* storage may be switched off */ }
+  };
+  const place = at && !come && document.getElementById(at), [said, link, close] = offer.children;
+  if (place) {
+    said.textContent = words.came({ n: sections.filter(({ id }) => read.has(id)).length, all: sections.length });
+    link.href = `#${at}`;
+    link.textContent = place.firstChild.textContent;
+    offer.hidden = false;
+    for (const button of [link, close]) button.addEventListener("click", shut);
+  }
+  tick();
+  addEventListener("scroll", () => { waiting ??= setTimeout(keep, 400); }, { passive: true });
+  addEventListener("pagehide", keep);
 }
 
 // A search that does not come (js/late.js).
