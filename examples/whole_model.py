@@ -9,7 +9,7 @@ KV cache, SwiGLU, plain PyTorch without a compiler. In the place of attention st
     flash   PyTorch's own flash kernel (FlashAttention-2), forced
     cudnn   cuDNN's fused attention, forced
 
-    python whole_model.py             a CUDA GPU of compute capability 8.0 or newer with 40 GB or more; about a minute on an H200
+    python whole_model.py             a CUDA GPU of compute capability 8.0 or newer with 40 GB or more; most of a minute on an H200
     python whole_model.py --predict   FLOPs, bytes and shares alone: no GPU, no PyTorch
 
 First each attention is timed by itself, and the rest of the model follows from its FLOPs and bytes at the card's own ceilings:
@@ -22,10 +22,10 @@ Left out: embedding and the product with the vocabulary, biases, sampling, batch
 
 import contextlib
 import functools
+import gc
 import itertools
 import math
 import sys
-import time
 
 try:
     from kit.backends import only, sdpa
@@ -48,8 +48,8 @@ MODEL = {"layers": 28, "hidden": 3584, "heads": 28, "kv_heads": 4, "d": 128, "ff
 PROMPTS = (1024, 2048, 4096, 8192, 16384, 32768)           # S of prefill, B = 1
 STEPS = ((1, 4096), (1, 32768), (16, 4096), (16, 32768))   # (B, S) of decode
 CARD_GIB, STEP_S = 24, 4096                                # the emulated card, and the context of its batch
-SAMPLED = 0.4                                              # seconds that one program's passes are sampled, three at least
-GRAIN = {"prompt": 64, "batch": 1}                         # the search goes down in steps of this
+SAMPLED = 0.4                                              # seconds that one program's passes are sampled
+GRAIN = {"prompt": 64, "batch": 1}                         # what fits is searched by a percent at a time, in multiples of this
 
 
 # The model. A step of decode is the same pass with one token a sequence and a cache that is full but for its place.
@@ -114,6 +114,14 @@ def passed(weights, x, caches, at, tables, attention):
 
 def none(q, k, v, causal=False):
     return q
+
+
+def products(weights, x):
+    """The matrix products of all layers alone, on x in every place (the heads are together as wide as `hidden`)."""
+    for w in weights:
+        for name in ("q", "k", "v", "o", "up"):
+            x @ w[name]
+        x @ w["gate"] @ w["down"]
 
 
 SIDES = {"none": none, "naive": naive, "flash": sdpa, "cudnn": sdpa}
@@ -315,15 +323,15 @@ def kernels_inside(weights, impl, x, caches, tables):
 
 
 def in_turns(calls, seconds):
-    """{name: milliseconds of whole passes}: all of them in turn, so that each meets the same warm card; three rounds at least, twenty at most."""
+    """{name: milliseconds of whole passes}: in turn, so that each meets the same warm card. Each for `seconds` and three passes; fewer where they take over 3 s."""
     import torch
 
-    found, begin = {name: [] for name in calls}, time.perf_counter()
-    while calls and (rounds := min(map(len, found.values()))) < 20 and (rounds < 3 or time.perf_counter() - begin < seconds * len(calls)):
-        for name, call in calls.items():
+    found = {name: [] for name in calls}
+    while todo := [name for name, ms in found.items() if len(ms) < 20 and (sum(ms) < 1e3 * seconds or len(ms) < 3 and sum(ms) < 3000)]:
+        for name in todo:
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             start.record()
-            call()
+            calls[name]()
             end.record()
             torch.cuda.synchronize()
             found[name].append(start.elapsed_time(end))
@@ -391,20 +399,21 @@ def prefill_rows(weights, model, S, alone_ms, ceilings):
     peaks, kernels, calls, status = {}, {}, {}, {}
     for impl in SIDES:
         release()
-        status[impl], peaks[impl] = outcome(weighed, lambda: pass_of(weights, impl, *state(model, 1, S, S))())
+        status[impl], peaks[impl] = outcome(weighed, lambda: pass_of(weights[:2], impl, *state(model, 1, S, S))())     # all caches, two layers: the peak
     release()
     x, caches, tables = state(model, 1, S, S)
     for impl in SIDES:
         if status[impl] == "ok":
             calls[impl] = pass_of(weights, impl, x, caches, tables)
             kernels[impl] = attempt(kernels_inside, weights, impl, x, caches, tables) or []
-    found, rest = in_turns(calls, SAMPLED), rest_ms(model, S, ceilings)
+    found, rest = in_turns({**calls, "products": lambda: products(weights, x)}, SAMPLED), rest_ms(model, S, ceilings)
+    by_themselves = {"products_ms": quantile(found["products"], 0.5), "products_predicted_ms": model["layers"] * layer_flops(model, S) / ceilings["matmul_tflops"] / 1e9}
     rows = [row_of("prefill", impl, 1, S, alone_ms[impl] and model["layers"] * alone_ms[impl], rest, found.get(impl)) for impl in SIDES]
     if rows[0]["ms"]:
         rows[0].update(predicted_ms=rest, predicted_attention_pct=0.0)
     for row in compared(rows):
         size, impl = prefill_bytes(row["impl"], model, S), row["impl"]
-        yield {**row, "tokens_per_s": 1e3 * S / row["ms"] if row["ms"] else None, "peak_mib": mib(peaks[impl]), "peak_predicted_mib": mib(size),
+        yield {**row, **by_themselves, "tokens_per_s": 1e3 * S / row["ms"] if row["ms"] else None, "peak_mib": mib(peaks[impl]), "peak_predicted_mib": mib(size),
                "peak_diff_bytes": minus(size, peaks[impl]), **named(kernels.get(impl, [])), "status": status[impl]}
 
 
@@ -473,7 +482,7 @@ def fit_rows(weights, model):
         failed, found = None, None
         with card_of(CARD_GIB):
             while n > 0 and (found := attempt(fitted, weights[:2], model, what, impl, n)) is None:
-                failed, n = n, (n - 1) // GRAIN[what] * GRAIN[what]
+                failed, n = n, (n - max(1, n // 100)) // GRAIN[what] * GRAIN[what]
                 release()
         peak, kernels = found or (None, [])
         yield {"part": "fit", "impl": impl, "what": what, "card_gib": CARD_GIB, "B": 1 if what == "prompt" else n, "S": n if what == "prompt" else STEP_S, "largest": n,
@@ -496,6 +505,7 @@ def fitted(weights, model, what, impl, n):
 def measure():
     """Yields one flat dict a row: the ceilings, attention by itself, the prompts, the steps, what fits on a smaller card."""
     release()
+    gc.freeze()                                            # what is imported stays: the collections of release() need not walk it again
     copy, matmul = copy_row("before", 0.03), matmul_row("before")
     yield copy
     yield matmul

@@ -163,7 +163,7 @@ zeros = lambda q, k, v, *more, **named: torch.zeros_like(q)
 WRONG = {
     "online_softmax": lambda q, K, V, block=2: [0.0] * len(V[0]), "split_kv": lambda a, b: a, "rescale_rules": lambda m, s: (max(m, s), 1.0, 1.0), "exp2_polynomial": lambda x: 1.0,
     "io_counter": lambda chip, q, k, v, *more, **named: [[0.0] * len(v[0]) for _ in q], "tiled_attention": lambda q, k, v, **named: (torch.zeros_like(q), torch.zeros_like(q[..., 0])),
-    "flash_vs_naive_memory": zeros, "attention_roofline": zeros, "attention_error": zeros, "hbm_traffic": zeros, "decode_attention": zeros, "ring_attention": zeros, "whole_model": zeros,
+    "flash_vs_naive_memory": zeros, "attention_roofline": zeros, "attention_error": zeros, "hbm_traffic": zeros, "decode_attention": zeros, "ring_attention": zeros, "whole_model": zeros, "batch_invariance": zeros, "mask_savings": zeros,
     "flash_backward": lambda q, k, v, *more: tuple(map(torch.zeros_like, (q, k, v))), "sdpa_dispatch": lambda q, k, v, *more, **named: torch.zeros_like(q), "kernel_ladder": lambda q, k, v, *more: (torch.zeros_like(q), torch.zeros_like(q[..., 0])),
 }
 

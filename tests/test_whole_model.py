@@ -161,6 +161,13 @@ def test_measure_yields_every_row(small):
     json.dumps([rows, found], allow_nan=False)
 
 
+def test_the_products_alone_are_all_of_a_layer(monkeypatch):
+    work = []
+    monkeypatch.setattr(torch.Tensor, "__matmul__", lambda x, w: work.append(2 * x.shape[0] * w.shape[0] * w.shape[1]) or torch.zeros(x.shape[0], w.shape[1]))
+    lab.products([{name: torch.zeros(w.shape) for name, w in layer.items()} for layer in lab.drawn(SMALL, "cpu")], torch.zeros(5, 64))
+    assert sum(work) == SMALL["layers"] * lab.layer_flops(SMALL, 5)
+
+
 def test_what_amdahl_says_is_said_of_what_was_measured_apart(small):
     rows = [row for row in lab.measure() if row["part"] == "prefill" and row["S"] == 32]
     alone = {row["impl"]: row["layers_attention_ms"] for row in rows}
@@ -172,10 +179,12 @@ def test_what_amdahl_says_is_said_of_what_was_measured_apart(small):
         assert by[impl]["attention_pct"] == 100 * (1 - by["none"]["ms"] / by[impl]["ms"])
 
 
-def test_passes_take_turns_three_times_at_least(fake_gpu):  # noqa: F811
-    log = []
-    found = lab.in_turns({name: lambda name=name: log.append(name) for name in "abc"}, 0.0)
-    assert "".join(log) == "abc" * 3 and all(len(samples) == 3 for samples in found.values())
+def test_passes_take_turns_and_long_ones_fewer(fake_gpu, monkeypatch):  # noqa: F811
+    log, took = [], {"a": 1.0, "b": 1600.0, "c": 4000.0}
+    event = type("Event", (), {"__init__": lambda self, **kind: None, "record": lambda self: None, "elapsed_time": lambda self, end: took[log[-1]]})
+    monkeypatch.setattr(torch.cuda, "Event", event)
+    found = lab.in_turns({name: lambda name=name: log.append(name) for name in "abc"}, 0.005)
+    assert "".join(log) == "abc" + "ab" + "aaa" and found["b"] == [1600.0] * 2
     assert lab.in_turns({}, 1.0) == {}
 
 

@@ -25,7 +25,8 @@ from core.errors import PageError  # noqa: E402
 from core.words import languages, load  # noqa: E402
 
 NONE = {"ring_attention": "it needs several GPUs and starts a process on each", "kernel_ladder": "it needs the folder of its kernels",
-        "whole_model": "its weights are larger than the card of a free notebook"}
+        "whole_model": "its weights are larger than the card of a free notebook",
+        "batch_invariance": "its page shows every kind of row", "mask_savings": "it needs a C compiler and a minute of compiling"}
 
 
 def labs():
