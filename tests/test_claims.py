@@ -141,7 +141,7 @@ def test_padding_makes_decode_compute_bound():
 @claim
 def test_short_caches_are_launches():
     ms, alone = decode("default"), decode("default", "alone_ms")
-    assert ms[1, 4096] > 3 * 0.0017 and alone[1, 4096] > 2 * ms[1, 4096] and 0.02 < alone[1, 4096] - ms[1, 4096] < 0.2
+    assert ms[1, 4096] > 3 * 0.0017 and alone[1, 4096] > 1.5 * ms[1, 4096] and 0.015 < alone[1, 4096] - ms[1, 4096] < 0.25
     assert alone[64, 131072] < 1.1 * ms[64, 131072] and decode("default", "of_copy_pct")[1, 4096] < 40
 
 
@@ -326,9 +326,9 @@ def test_the_two_launches():
 
 @claim
 def test_short_sequences():
-    """'A single call takes several times as long as its work'; flash wins; at S = 256 the split makes the gain small."""
+    """'A single call takes more than twice as long as its work'; flash wins; at S = 256 the split makes the gain small."""
     found = {row["S"]: row for row in rows("attention_roofline", part="short", impl="flash", causal=False)}
-    assert all(row["alone_ms"] > 2.5 * row["ms"] and row["of_roof_pct"] < 20 and row["speedup"] > 1 for row in found.values())
+    assert all(row["alone_ms"] > 2 * row["ms"] and row["of_roof_pct"] < 20 and row["speedup"] > 1 for row in found.values())
     assert "splitkv" in found[256]["kernel"] and "combine" in found[256]["kernel"]
     assert found[256]["speedup"] < min(found[64]["speedup"], found[128]["speedup"])
 
@@ -350,8 +350,8 @@ def test_one_part_loses_to_matmuls():
 @claim
 def test_two_clocks_agree():
     found = roof("flash")
-    assert all(abs(found[S]["alone_ms"] / found[S]["ms"] - 1) < 0.03 for S in found if S >= 16384)
-    assert found[1024]["alone_ms"] > 1.3 * found[1024]["ms"]
+    assert all(abs(found[S]["alone_ms"] / found[S]["ms"] - 1) < 0.08 for S in found if S >= 16384)
+    assert found[1024]["alone_ms"] > 1.2 * found[1024]["ms"]
 
 
 def case(name):

@@ -111,7 +111,7 @@ def shaken(lab, seed):
             for column in [name for name in row if (*group, name) in spread]:
                 apart = spread[(*group, column)]
                 share = apart[seen[group]] if seen[group] < len(apart) else max(apart)
-                slower(row, 1 + draw.uniform(-share, share), column.removesuffix("ms"))
+                slower(row, (1 + share) ** draw.uniform(-1, 1), column.removesuffix("ms"))
             seen[group] += 1
     return change
 

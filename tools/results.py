@@ -192,7 +192,7 @@ def spread(folders):
         tables = [compare.keyed(result["rows"]) for result in several]
         for key, row in tables[-1].items():
             same = [table[key] for table in tables if key in table]
-            for name in compare.compared(row):
+            for name in {**dict.fromkeys(compare.compared(row)), **dict.fromkeys(name for name in row if name.endswith("alone_ms"))}:   # sentences rest on one call's time too
                 values = [other[name] for other in same if compare.is_number(other.get(name))]
                 if name.endswith("ms"):
                     found.setdefault((lab, row["part"], row.get("impl"), name), []).append(round(compare.apart(min(values), max(values)), 3) if values else 0)
