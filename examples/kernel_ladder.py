@@ -8,23 +8,26 @@ limit moves every time by several per cent within a run: ratios are of medians o
     python examples/kernel_ladder.py       a Hopper GPU (compute capability 9.0), Triton 3.6.0, the folder kernels/ beside it
 
 Parts: "grid" and "shapes" (GQA, d = 64), FLOPs of the function, half of them under a mask; "decode", one query over the shape
-of Qwen2.5-7B, inputs that take turns until they are four times the L2 cache; "code", what the compiler made of each rung.
+of Qwen2.5-7B, inputs that take turns until they are four times the L2 cache; "code", what the compiler made of each rung;
+"traffic", what Nsight Compute counts of one launch at S = 4096, caches emptied before, or why it cannot (kit/counters.py).
 What bounds a rung: the largest of three shares of its time, or "waits" when none reaches 60 %: the multiplications at the
 rate of the matmul; the bytes that must cross device memory at the rate of a copy; the exponentials at 16 a cycle and
 multiprocessor, at the card's highest clock. The last is a lower bound: under its power limit the card clocks lower.
-Left out: the backward pass, dropout, packed sequences of different length, counters. MiB is 2^20 bytes, GB is 10^9.
+Left out: the backward pass, dropout, packed sequences of different length. MiB is 2^20 bytes, GB is 10^9.
 """
 
 import argparse
 import contextlib
 import functools
 import importlib
+import json
 import random
 import sys
 
 try:
     from kit.card import ended, gpu_problem, l2_bytes, stop
     from kit.clock import median_and_spread, quantile
+    from kit.counters import by_mark, count, find_ncu, metrics_of, NoCounters, SECTOR, version_of
     from kit.kernels import named, which_kernel
     from kit.memory import mib
     from kit.table import report, yes_no
@@ -35,6 +38,7 @@ except ModuleNotFoundError:
 SEED = 2026
 FOLDER = "kernels"                                         # beside this file: what is measured
 TURNS = 11
+TRAFFIC_S = 4096
 RUNGS = ("unfused", "fused", "diagonal", "descriptors", "partitions", "pipelined", "persistent")
 BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION"}
 LENGTHS = (1024, 2048, 4096, 8192, 16384)
@@ -224,6 +228,51 @@ def code_rows():
                 yield {"part": "code", "impl": name, "capability": capability, **kernel, "kernel": kernel["name"], "status": "ok"}
 
 
+def traffic_cases():
+    """[(program, causal), …] whose bytes are counted."""
+    return [(name, causal) for causal in (False, True) for name in (*BACKENDS, *RUNGS)]
+
+
+def counted_child(manifest, device):
+    """Run each case once unseen and once behind a mark; to be started by ncu with --profile-from-start off. manifest: the file to write."""
+    import torch
+
+    torch.cuda.set_device(device)
+    torch.manual_seed(SEED)
+    q, k, v = drawn(SHAPE["B"], SHAPE["heads"], SHAPE["kv_heads"], TRAFFIC_S, TRAFFIC_S, SHAPE["d"])
+    with open(manifest, "w", encoding="utf-8") as out:
+        for name, causal in traffic_cases():
+            call = sides(causal, RUNGS)[name]
+            call(q, k, v)
+            torch.cuda.synchronize()
+            torch.cuda.profiler.start()
+            torch.cuda._sleep(1000)                        # its kernel is called spin_kernel
+            call(q, k, v)
+            torch.cuda.synchronize()
+            torch.cuda.profiler.stop()
+            out.write(json.dumps([name, causal]) + "\n")
+
+
+def traffic_rows():
+    """A row a program: MiB that crossed device memory, and that the multiprocessors were given and gave; one row that says why where nothing can be counted."""
+    import torch
+
+    device = torch.cuda.current_device()
+    try:
+        ncu = find_ncu()
+        kernels, done, _ = count(ncu, metrics_of(torch.cuda.get_device_capability()[0]), __file__, counted_child, device)
+    except NoCounters as why:
+        yield {"part": "traffic", "impl": None, **SHAPE, "S": TRAFFIC_S, "kernel": None, "status": "refused", "why": str(why)}
+        return
+    for (name, causal), seen in zip(done, by_mark(kernels), strict=True):
+        total = {key: sum(kernel[key] for kernel in seen) for key in ("dram_read", "dram_write", "sm_read", "tex_write")}
+        yield {
+            "part": "traffic", "impl": name, **SHAPE, "S": TRAFFIC_S, "causal": causal,
+            "dram_mib": mib(total["dram_read"] + total["dram_write"]), "sm_mib": mib(total["sm_read"] + SECTOR * total["tex_write"]),
+            **(predicted(name, SHAPE, TRAFFIC_S, causal) if name in RUNGS else {}), **named([kernel["name"] for kernel in seen]), "ncu": version_of(ncu), "status": "ok",
+        }
+
+
 def check(attention=None, device="cuda"):
     """Raises AssertionError unless every rung, or the attention given, computes o and lse as fp64 does, within twice the textbook's error."""
     import torch
@@ -251,6 +300,7 @@ def measure():
     for B, S in DECODE:
         yield from decode_rows(B, S)
     yield from code_rows()
+    yield from traffic_rows()
 
 
 def values(rows):
@@ -273,6 +323,7 @@ def header(part):
     columns = "     S  causal  KV heads    d  impl           ms       p10       p90  TFLOP/s  of matmul  / cuDNN  / flash  blocks  bound by"
     return {"grid": "B = 1, 28 heads, bf16; medians of turns in random order\n" + columns, "shapes": "\n" + columns,
             "decode": "\nOne query, 28 heads, 4 KV heads, d = 128\n  B       S  impl           us     GB/s  / cuDNN  / flash",
+            "traffic": f"\nMiB counted by ncu, S = {TRAFFIC_S}; in brackets predicted\ncausal  impl         device memory           multiprocessors",
             "code": "\nWhat the compiler made of it, d = 128, causal\n sm  impl         kernel    registers  shared  warps  mma.sync  wgmma  tcgen05  TMA  setmaxnreg"}[part]
 
 
@@ -281,6 +332,11 @@ def line(row):
     if row["part"] == "code":
         return (f"{row['capability']:3}  {row['impl']:11}  {row['kernel']:8} {row['registers']:10} {row['shared_bytes']:7} {row['warps']:6} {row['mma_sync']:9} "
                 f"{row['wgmma']:6} {row['tcgen05']:8} {row['tma_loads']:4}  {row['setmaxnreg'] or '-'}")
+    if row["part"] == "traffic":
+        if row["impl"] is None:
+            return f"        not counted: {row['why']}"
+        model = [f"({row[name]:9.1f})" if row.get(name) else " " * 11 for name in ("dram_predicted_mib", "sm_predicted_mib")]
+        return f"{yes_no(row['causal']):>6}  {row['impl']:11} {row['dram_mib']:9.1f} {model[0]} {row['sm_mib']:9.1f} {model[1]}"
     if row["part"] == "decode":
         return f"{row['B']:3} {row['S']:7}  {row['impl']:7} {row['us']:9.1f} {row['gbps']:8.0f} {row['over_cudnn']:8.2f} {row['over_flash']:8.2f}"
     return (f"{row['S']:6}  {yes_no(row['causal']):>6}  {row['kv_heads']:8}  {row['d']:3}  {row['impl']:11} {row['ms']:8.4f} {row['p10_ms']:9.4f} {row['p90_ms']:9.4f} "
@@ -299,8 +355,12 @@ def footer(found):
 def main(argv=None):
     """Command line. Exit status 2 and one line on stderr where it cannot run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--counted_child", help=argparse.SUPPRESS)
     parser.add_argument("--device", type=int, default=0, metavar="N", help="the GPU, as PyTorch counts them (0)")
     options = parser.parse_args(argv)
+    if options.counted_child:
+        counted_child(options.counted_child, options.device)
+        return 0
     if problem := gpu_problem(options.device):
         return stop(problem)
     import torch

@@ -18,6 +18,7 @@ import torch
 
 from support import bundled
 import io_counter
+from kit import counters
 
 lab = bundled("hbm_traffic")
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -73,7 +74,7 @@ def test_the_tile_model_is_that_of_io_counter():
     ("", 1, None),
 ])
 def test_tiles_are_read_from_names(name, block, tile):
-    assert lab.tile_of(lab.tidy(name), block) == tile
+    assert lab.tile_of(counters.tidy(name), block) == tile
 
 
 def test_keys_and_values_of_the_heads_at_work():
@@ -125,7 +126,7 @@ def details(kernels, metrics=METRICS):
 def test_both_pages_and_all_units_are_read(page, values):
     text = ('==PROF== Connected to process 4711 (/usr/bin/python3.12)\nsome "line" of the program\n'
             f'==PROF== Profiling "flash" - 0: 0%....50%....100% - 1 pass\n{page([(SPIN, values), (FLASH, values)])}\n==PROF== Disconnected')
-    spin, flash = lab.read_csv(text, METRICS)
+    spin, flash = counters.read_csv(text, METRICS)
     assert spin["name"] == "at::cuda::spin_kernel(long)"
     assert {name: flash[name] for name in SEEN} == pytest.approx(SEEN)
     assert flash["grid"] == [32, 1, 28] and flash["block"] == [128, 1, 1]
@@ -134,31 +135,31 @@ def test_both_pages_and_all_units_are_read(page, values):
 
 @pytest.mark.parametrize("page", [raw, details])
 def test_passes_are_read_where_ncu_adds_them(page):
-    metrics = {**METRICS, "passes": lab.PASSES}
-    (kernel,) = lab.read_csv(page([(FLASH, {**BASE, "passes": ("2", "pass")})], metrics), METRICS)
+    metrics = {**METRICS, "passes": counters.PASSES}
+    (kernel,) = counters.read_csv(page([(FLASH, {**BASE, "passes": ("2", "pass")})], metrics), METRICS)
     assert kernel["passes"] == 2 and kernel["dram_read"] == SEEN["dram_read"]
-    (kernel,) = lab.read_csv(page([(FLASH, BASE)]), METRICS)
+    (kernel,) = counters.read_csv(page([(FLASH, BASE)]), METRICS)
     assert "passes" not in kernel
 
 
 def test_whole_numbers_stay_whole():
-    assert [type(value) for value in (lab.number("1,024", "byte"), lab.number("1.5", "Kbyte"), lab.number("3.39", ""))] == [int, int, float]
+    assert [type(value) for value in (counters.number("1,024", "byte"), counters.number("1.5", "Kbyte"), counters.number("3.39", ""))] == [int, int, float]
 
 
 def test_what_is_not_counted_is_none_and_unknown_units_are_an_error():
-    assert lab.number("n/a", "byte") is None and lab.number("", "") is None and lab.number("nan", "byte") is None
+    assert counters.number("n/a", "byte") is None and counters.number("", "") is None and counters.number("nan", "byte") is None
     with pytest.raises(ValueError, match="'furlong'"):
-        lab.number("3", "furlong")
+        counters.number("3", "furlong")
 
 
 def test_nothing_is_read_from_a_log_without_a_table():
-    assert lab.read_csv("==PROF== Connected\n==ERROR== no\nhello", METRICS) == []
+    assert counters.read_csv("==PROF== Connected\n==ERROR== no\nhello", METRICS) == []
 
 
 def test_names_read_like_those_of_the_profiler():
-    assert lab.tidy(SOFTMAX).startswith("void at::native::cunn_SoftMaxForwardSmem<8, c10::BFloat16,")
-    assert lab.short(lab.tidy(SOFTMAX)) == "cunn_SoftMaxForwardSmem" and lab.short(lab.tidy(FLASH)) == "flash_fwd_kernel"
-    assert lab.tidy("f<(bool)1, (unsigned int)4, (int)-1>(int)") == "f<true, 4, -1>(int)"
+    assert counters.tidy(SOFTMAX).startswith("void at::native::cunn_SoftMaxForwardSmem<8, c10::BFloat16,")
+    assert lab.short(counters.tidy(SOFTMAX)) == "cunn_SoftMaxForwardSmem" and lab.short(counters.tidy(FLASH)) == "flash_fwd_kernel"
+    assert counters.tidy("f<(bool)1, (unsigned int)4, (int)-1>(int)") == "f<true, 4, -1>(int)"
 
 
 @pytest.mark.parametrize("major, read", [(8, "dram__bytes_read.sum"), (9, "dram__bytes_read.sum"), (10, "dram__bytes_read.sum"), (12, "dram__bytes_op_read.sum")])
@@ -201,7 +202,7 @@ def a_run(cases, status=lambda case: "ok", factors=(0.99, 1.0, 1.02)):
 
 def as_read(kernels):
     block = lambda name: [384, 1, 1] if name == CUDNN else [128, 1, 1]
-    return [{"name": lab.tidy(name), "grid": [32, 1, 28], "block": block(name), **values} for name, values in kernels]
+    return [{"name": counters.tidy(name), "grid": [32, 1, 28], "block": block(name), **values} for name, values in kernels]
 
 
 def pick(rows, **fields):
@@ -221,7 +222,7 @@ def test_rows_have_medians_models_and_the_kernel():
     assert (flash["Br"], flash["Bc"], flash["grid"], flash["block"]) == (128, 64, "32x1x28", 128)
     assert flash["sm_model_bytes"] == 1_937_768_448 and flash["sm_off_pct"] == pytest.approx(100 * 4 * 28 * 4096 / 1_937_768_448)   # the lse
     assert flash["l2_off_pct"] == pytest.approx(20) and flash["dram_gbps"] == pytest.approx(4000, rel=1e-3)
-    assert flash["ms_min"] <= flash["ms"] <= flash["ms_max"] and flash["kernel"] == lab.tidy(FLASH)
+    assert flash["ms_min"] <= flash["ms"] <= flash["ms_max"] and flash["kernel"] == counters.tidy(FLASH)
     cudnn = pick(rows, part="total", impl="cudnn", S=4096, causal=True)
     assert (cudnn["Br"], cudnn["Bc"]) == (128, 128) and cudnn["sm_off_pct"] == pytest.approx(0)
     softmax = pick(rows, part="kernel", step="softmax", S=8192, causal=True)

@@ -4,6 +4,7 @@ import json
 
 import kernel_ladder as lab
 import pytest
+import torch
 from support import TOP
 
 RESULT = json.loads((TOP / "examples/results/nvidia-h200/kernel_ladder.json").read_text("utf-8"))
@@ -32,10 +33,38 @@ def test_what_bounds_a_kernel():
 
 def test_every_part_has_a_header_and_every_row_a_line():
     for row in RESULT["rows"]:
-        assert lab.header(row["part"]) and row["impl"] in lab.line(row)
+        assert lab.header(row["part"]) and (row["impl"] or "not counted") in lab.line(row)
     found = lab.values(RESULT["rows"])
     assert found["full_over_cudnn_least"] <= found["full_over_cudnn_most"] and "TFLOP/s" in lab.footer(found)
     assert lab.footer(lab.values([])) == ""
+
+
+def test_what_ncu_counts_is_a_row_a_program_and_where_it_cannot_count_a_row_says_why(monkeypatch):
+    def kernel(name, size):
+        return {"name": name, "dram_read": size, "dram_write": 2**20, "sm_read": 2 * size, "tex_write": 2**15}
+
+    cases = lab.traffic_cases()
+    seen = [one for number, (name, _) in enumerate(cases) for one in (kernel("spin_kernel(long)", 0), *[kernel(f"{name}_{i}", (number + 1) * 2**20) for i in range(3 if name == "unfused" else 1)])]
+    monkeypatch.setattr(lab, "find_ncu", lambda: "ncu")
+    monkeypatch.setattr(lab, "version_of", lambda ncu: "1")
+    monkeypatch.setattr(lab, "count", lambda *given: (seen, cases, 1))
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (9, 0))
+    rows = list(lab.traffic_rows())
+    assert [(row["impl"], row["causal"]) for row in rows] == cases and all(lab.header("traffic") and row["impl"] in lab.line(row) for row in rows)
+    by = {(row["impl"], row["causal"]): row for row in rows}
+    assert (by["flash", False]["dram_mib"], by["flash", False]["sm_mib"], by["cudnn", False]["dram_mib"]) == (2, 3, 3)
+    assert by["unfused", False]["dram_mib"] == 3 * (3 + 1) and by["fused", True]["sm_predicted_mib"] and "sm_predicted_mib" not in by["flash", True]
+
+    def no(*given):
+        raise lab.NoCounters("no right to count")
+
+    monkeypatch.setattr(lab, "count", no)
+    (row,) = lab.traffic_rows()
+    assert row["status"] == "refused" and row["kernel"] is None and "no right to count" in lab.line(row)
+    monkeypatch.setattr(lab, "count", lambda *given: (seen[:-2], cases, 1))
+    with pytest.raises(ValueError, match="zip"):
+        list(lab.traffic_rows())
 
 
 @pytest.mark.parametrize("kib, rows, keys, fit", [(164, 128, 64, 2), (100, 128, 64, 1), (100, 128, 32, 2), (100, 64, 128, 1), (228, 64, 128, 2)])
