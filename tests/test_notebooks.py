@@ -34,7 +34,9 @@ CARD = TOP / "examples/results/nvidia-h200"
 
 
 def run_of(lab):
-    return json.loads((CARD / f"{lab}.cells.json").read_text("utf-8"))
+    """What the cells gave, or None for a lab that no card ran as a notebook yet."""
+    path = CARD / f"{lab}.cells.json"
+    return json.loads(path.read_text("utf-8")) if path.is_file() else None
 
 
 # What is committed.
@@ -71,6 +73,9 @@ def test_it_was_executed_whole_and_says_where_and_when(committed, lab, lang):
 
     notebook = committed[lab, lang]
     nbformat.validate(nbformat.reads(json.dumps(notebook), as_version=4))
+    if run_of(lab) is None:                                # a new lab: its notebook waits for no GPU, and says so
+        assert "measured" not in notebook["metadata"] and WORDS[lang].notebooks.none.text in cells.text_of(notebook["cells"][0])
+        return
     measured = notebook["metadata"]["measured"]
     assert re.fullmatch(r"[0-9a-f]{40}", measured["commit"]) and measured["dirty"] is False and measured["source"] == f"examples/{lab}.py"
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", measured["date"]) and all(measured[key] for key in ("gpu", "driver", "torch", "python"))
@@ -118,7 +123,7 @@ def test_chinese_is_set_as_on_the_pages(committed, lab):
 @pytest.mark.parametrize("lab", LABS)
 def test_the_cells_around_the_program_take_none_of_its_names(committed, lab):
     notebook = committed[lab, "en"]
-    code = [cells.text_of(cell) for cell in notebook["cells"] if cell["cell_type"] == "code" and not cell["id"].startswith("program-")]
+    code = [cells.text_of(cell) for cell in notebook["cells"] if cell["cell_type"] == "code" and not cell["id"].startswith(("program-", cells.BESIDE))]
     own = {step.argval for text in code for step in dis.get_instructions(compile(text, "cell", "exec")) if step.opname == "STORE_NAME"} - {"__name__", "__file__"}
     tree = ast.parse(source_of(lab))
     names = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))} | {target.id for node in tree.body if isinstance(node, ast.Assign) for target in ast.walk(node) if isinstance(target, ast.Name)}
@@ -216,6 +221,19 @@ def test_a_notebook_runs_from_an_empty_folder_starts_itself_and_proves_its_progr
     assert said["write-code"] == f"toy.py: {TOY.count(chr(10))} lines, as published\n" and (folder / "toy.py").read_text("utf-8") == TOY
     assert "'answer': 42.0" in said["measure-code"] and said["values-code"] == "1 row\n" and said["program-1"] == ""
     assert [cell["execution_count"] for cell in done["cells"] if cell["cell_type"] == "code"] == list(range(1, len(said) + 1))
+
+
+def test_what_a_lab_loads_from_a_folder_comes_with_its_notebook(toy, tmp_path):
+    (toy / "examples/steps").mkdir()
+    (toy / "examples/steps/one.py").write_text('"""A step."""\n\nSIZE = 7\n\n\ndef work():\n    return SIZE\n', "utf-8")
+    text = TOY.replace("import json\n", "import importlib\nimport json\n").replace("import sys\n", 'import sys\n\nFOLDER = "steps"\n', 1).replace('json.loads(child.stdout)', 'importlib.import_module(f"{FOLDER}.one").work()')
+    (toy / "examples/toy.py").write_text(text, "utf-8")
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    done = notebooks.execute(without_torch(notebooks.make("toy", "en")), folder)
+    outputs = cells.run_of(done, {**MEASURED, "id": "", "seal": ""})["cells"]
+    assert "'answer': 7" in json.dumps(outputs) and not any(name.startswith(cells.BESIDE) for name in outputs)
+    assert "SIZE = 7" in (folder / "steps/one.py").read_text("utf-8")
 
 
 def test_a_changed_cell_is_said_to_be_no_longer_the_published_program(toy, tmp_path):

@@ -438,6 +438,7 @@ MUTATIONS = [
     M("notebook-with-a-path-of-its-machine", f"{RESULTS}/attention_error.cells.json", "check: passed", "/root/lab: check: passed", BUILD, "a path"),
     M("notebook-output-edited", f"{RESULTS}/attention_roofline.cells.json", "check: passed", "check: passed.", BUILD, "changed since"),
     M("notebook-is-backdated", f"{RESULTS}/attention_error.cells.json", '"date": "20', '"date": "19', "tests/test_run.py::test_what_was_measured_names_the_commit_of_its_program_and_a_day_after_it", "before its commit"),
+    M("notebook-without-the-folder-of-its-lab", "docs/hooks/core/cells.py", "        cells += [_code(f\"{BESIDE}{name}\"", "        [] and [_code(f\"{BESIDE}{name}\"", "tests/test_notebooks.py::test_what_a_lab_loads_from_a_folder_comes_with_its_notebook"),
     M("notebook-forgets-its-program-on-a-comment", "docs/hooks/core/cells.py", '!= identity.identity(programs[f"{lab}.py"], programs)', '!= run["measured"]["seal"]', "tests/test_notebooks.py::test_outputs_go_into_both_languages_and_stay_while_words_and_comments_change"),
     M("notebook-of-another-measurement-has-no-mark", "docs/hooks/core/cells.py", '"stale": run["measured"]["id"] != ', '"stale": None is not None and "" != ', "tests/test_notebooks.py::test_outputs_go_into_both_languages_and_stay_while_words_and_comments_change"),
     M("notebook-shows-other-code", "docs/hooks/core/cells.py", "cells[-1][2] += GAP + code", "cells[-1][2] += GAP + code.rstrip()[:-1]", "tests/test_notebooks.py::test_its_program_is_the_published_file_byte_for_byte"),

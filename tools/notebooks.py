@@ -24,7 +24,7 @@ from core import cells  # noqa: E402
 from core.errors import PageError  # noqa: E402
 from core.words import languages, load  # noqa: E402
 
-NONE = {"ring_attention": "it needs several GPUs and starts a process on each", "kernel_ladder": "it needs the folder of its kernels",
+NONE = {"ring_attention": "it needs several GPUs and starts a process on each",
         "whole_model": "its weights are larger than the card of a free notebook",
         "batch_invariance": "its page shows every kind of row", "mask_savings": "it needs a C compiler and a minute of compiling"}
 
@@ -37,12 +37,12 @@ def labs():
 def make(lab, lang, run=None):
     """The notebook of a lab, as the site's build makes it."""
     pages = {path.name: path.read_text("utf-8") for path in (TOP / "docs" / lang).glob("*.md")}
-    return cells.make(lab, lang, bundle.bundle(TOP / "examples" / f"{lab}.py"), load(TOP / "docs" / "words")[lang], pages, run)
+    return cells.make(lab, lang, bundle.published(TOP / "examples"), load(TOP / "docs" / "words")[lang], pages, run)
 
 
 # The run.
 
-def execute(notebook, folder, timeout=150):
+def execute(notebook, folder, timeout=400):
     """Run a notebook in `folder`; returns it with outputs. Raises PageError with the last line of a cell's error; what was run is in error.notebook."""
     import nbclient
     import nbformat
@@ -102,7 +102,7 @@ def run(names, to, commit=None, dirty=None):
 
 def take(folder):
     """Put what was run into examples/results. Raises PageError, before anything is written, for what is incomplete or of other code."""
-    programs = {path.name: bundle.bundle(path) for path in labs().values()}
+    programs = bundle.published(TOP / "examples")
     found = cells.load(folder, programs)
     if not found:
         raise PageError(f"{folder} holds no <gpu>/<lab>{cells.SUFFIX}")
@@ -119,7 +119,7 @@ def take(folder):
 
 def write(to, gpu="nvidia-h200"):
     """The notebooks of both languages below `to`."""
-    given = cells.load(TOP / "examples" / "results", {path.name: bundle.bundle(path) for path in labs().values()})
+    given = cells.load(TOP / "examples" / "results", bundle.published(TOP / "examples"))
     for lang in languages(TOP):
         (to / lang).mkdir(parents=True, exist_ok=True)
         for lab in labs():

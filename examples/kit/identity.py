@@ -34,13 +34,17 @@ def identity(program, files=None):
 
 def loaded_by_name(module, files):
     """[(name, Module), …] of the folder that a program names in its constant FOLDER; of none where it names no folder."""
-    folder = next((ast.literal_eval(statement.value) for statement in module.bound.get("FOLDER", ())), None)
-    if folder is None:
+    if (folder := folder_of(module)) is None:
         return []
     if module.path:
         return [(path.stem, Module(path)) for path in sorted(module.path.parent.glob(f"{folder}/*.py"))]
     names = sorted(name for name in files if pathlib.PurePosixPath(name).match(f"{folder}/*.py"))
     return [(pathlib.PurePosixPath(name).stem, Module(None, files[name])) for name in names]
+
+
+def folder_of(module):
+    """What a program says in its constant FOLDER, or None."""
+    return next((ast.literal_eval(statement.value) for statement in module.bound.get("FOLDER", ())), None)
 
 
 def reached(module, roots):

@@ -144,7 +144,7 @@ def notebooks(book, lang, gpu):
     for lab in cells.labs(pages):
         if f"{lab}.py" not in book.examples:
             raise PageError(f"docs/{lang}/notebooks.md: it leads to the notebook of {lab}, and there is no examples/{lab}.py.")
-        made[lab] = cells.dumps(cells.make(lab, lang, book.examples[f"{lab}.py"], book.words[lang], pages, book.cells.get((gpu, lab))))
+        made[lab] = cells.dumps(cells.make(lab, lang, book.examples, book.words[lang], pages, book.cells.get((gpu, lab))))
     return made
 
 

@@ -19,6 +19,7 @@ GAP = "\n\n\n"                                             # between top-level d
 PAGES = ("lesson", "roofline", "decode", "backward", "measured", "pitfalls")
 WITHOUT_GPU = {"flash_vs_naive_memory"}                    # measures something else where there is no GPU
 RUN = ("machine-code", "check-code", "measure-code", "values-code", "row-code")   # the cells whose outputs are kept
+BESIDE = "beside-of-"   # the cells that write a program of the folder; what they say is not kept
 KNOWN = ("gpu", "driver", "torch", "python", "date", "commit", "dirty", "source", "id", "seal")
 PATHS = re.compile(r"(?<![\w.:/])/(?:tmp|home|root|usr|opt|work|mnt|var|Users|content|workspace)/|[A-Z]:\\|ipykernel_\d")
 
@@ -88,7 +89,7 @@ def run_of(notebook, measured):
             cells[name] = [{key: value for key, value in output.items() if key != "execution_count"} for output in outputs]
         elif name == "write-code" and outputs != _written(measured["source"].rsplit("/", 1)[-1], program_of(notebook)):
             bad.append("cell write-code did not write the published program")
-        elif outputs and name != "write-code":
+        elif outputs and name != "write-code" and not name.startswith(BESIDE):
             bad.append(f"cell {name} prints")
     run = {"measured": measured, "cells": cells}
     measured["seal"] = seal(run)
@@ -191,13 +192,13 @@ def plain(text):
 
 # The notebook.
 
-def make(lab, lang, source, words, pages, run=None):
+def make(lab, lang, programs, words, pages, run=None):
     """The notebook of a lab as a dict, with the outputs of a run, if there is one.
 
-    source  the program as a single file
+    programs  {name: text} of the programs as single files; a lab that loads some by name gets them in cells of their own
     words   the words of the language; pages: {name: Markdown} of the language
     """
-    title, text = intro(lab, lang, pages["notebooks.md"])
+    source, (title, text) = programs[f"{lab}.py"], intro(lab, lang, pages["notebooks.md"])
     said, measured = explanations(lab, pages), run and run["measured"]
     outputs = words.notebooks.outputs.text.format(**{**measured, "commit": measured["commit"][:9], "date": measured["date"][:10]}) if run else words.notebooks.none.text
     cells = [_text("notebook", "\n\n".join([f"# {words.notebooks.title.text.format(title=title)}", text, words.notebooks.origin.text.format(lab=lab), outputs, words.notebooks.run.text.format(lab=lab)]))]
@@ -208,6 +209,11 @@ def make(lab, lang, source, words, pages, run=None):
 
     section("setup")
     cells.append(_code("setup-code", f'__name__, __file__ = "{lab}", "{lab}.py"'))
+    if beside := identity.loaded_by_name(module := identity.Module(None, source), programs):
+        folder = identity.folder_of(module)
+        section("beside")
+        cells.append(_code("beside-code", f'import pathlib\n\npathlib.Path("{folder}").mkdir(exist_ok=True)'))
+        cells += [_code(f"{BESIDE}{name}", f"%%writefile {folder}/{name}.py\n{part.text.rstrip()}") for name, part in beside]
     section("program")
     parts, seen = cells_of(source, {name: first for name, (first, _, _) in said.items()}), {}
     for number, (title, first, code) in enumerate(parts, 1):
