@@ -110,6 +110,7 @@ FIGURES = [  # (figure as written, expression in its unit, page)
     ("16.8 M", 4096**2 / 1e6, "lesson"),
     ("33.6 MB", square(4096, heads=1) / MB, "lesson"),
     ("1.05 MB", rows(4096, heads=1) / MB, "lesson"),
+    ("8", square(4096) / inputs_and_output(4096), "lesson"),
     ("32", 4096 / D, "lesson"),
     ("112 MiB", 2 * square(1024) / MIB, "lesson"),
     ("28 MiB", inputs_and_output(1024) / MIB, "lesson"),

@@ -13,7 +13,7 @@ DRAWINGS = sorted((THEME / "drawings").glob("*.svg"))
 FIGURES_CSS = THEME / "css" / "figures.css"
 SVG = "{http://www.w3.org/2000/svg}"
 PAGE = {"default": "#ffffff", "slate": "#1e2129"}  # Material's page backgrounds
-PHONE_PX, LEAST_PX = 358, 11  # the text column of a 390 px phone, and the smallest text allowed there
+PHONE_PX, LEAST_PX = 358, 11  # the text column of a 390 px phone, which is also the half of a desktop's, and the smallest text allowed there
 PAINT = {"fill", "stroke", "color", "stop-color", "flood-color"}
 VARIABLE = re.compile(r"var\(--fig-([a-z]+), (CanvasText|Canvas|currentColor|transparent)\)")
 
@@ -87,7 +87,7 @@ BEYOND = """() => {
   for (const { said, box } of texts) {
     const x = box.x + box.width / 2, y = box.y + box.height / 2;
     const around = rects.filter((r) => x > r.x && x < r.x + r.width && y > r.y && y < r.y + r.height).sort((a, b) => a.width * a.height - b.width * b.height)[0];
-    if (!inside(box, whole)) found.push(`beyond the drawing: ${said}`);
+    if (!inside(box, whole) || box.y < whole.y - 1 || box.y + box.height > whole.y + whole.height + 1) found.push(`beyond the drawing: ${said}`);
     else if (around && !inside(box, around)) found.push(`beyond its box: ${said}`);
   }
   for (const [i, a] of texts.entries()) for (const b of texts.slice(i + 1)) {
@@ -106,11 +106,40 @@ def test_no_text_is_wider_than_its_place(chromium):
     style = "".join(f"@font-face {{ font-family: {name}; src: url(data:font/woff2;base64,{font}); }}" for name, font in data.items())
     for path in DRAWINGS:
         for lang in LANGUAGES:
-            page.set_content(f'<style>{style}</style><body style="margin: 0; font-family: sans-serif">{filled(path, lang)}')
-            page.evaluate("document.fonts.ready")
-            found.extend(f"docs/words/{lang}.yml, drawings: {path.stem}: {line}" for line in page.evaluate(BEYOND))
+            for one in re.findall(r"<svg.*?</svg>", drawings.panels(filled(path, lang)), re.S):
+                page.set_content(f'<style>{style}</style><body style="margin: 0; font-family: sans-serif">{one}')
+                page.evaluate("document.fonts.ready")
+                found.extend(f"docs/words/{lang}.yml, drawings: {path.stem}: {line}" for line in page.evaluate(BEYOND))
     page.close()
     assert not found, "\n".join(found)
+
+
+@drawing
+def test_the_panels_of_a_drawing_are_the_drawing(path):
+    """Each an SVG as wide as the whole, all its parts in one of them; the name and the description once, and nobody hears the others."""
+    svg = filled(path, "en")
+    shown = [ET.fromstring(one) for one in re.findall(r"<svg.*?</svg>", drawings.panels(svg), re.S)]
+    count = lambda roots: sum(name(e) in {"text", "rect", "path", "circle"} for root in roots for e in root.iter())
+    assert count(shown) == count([ET.fromstring(svg)]) and len(shown) == max(1, svg.count("data-panel"))
+    boxes = [[float(part) for part in root.get("viewBox").split()] for root in shown]
+    assert all(x == 0 and width == 440 for x, _, width, _ in boxes) and all(top >= above + high for (_, above, _, high), (_, top, _, _) in zip(boxes, boxes[1:]))
+    assert [root.get("role") for root in shown] == ["img", *[None] * (len(shown) - 1)] and all(root.get("aria-hidden") == "true" and root.find(f"{SVG}title") is None for root in shown[1:])
+
+
+@drawing
+@language
+def test_the_sides_of_a_tile_have_one_name(path, lang):
+    """B with an index, as in the formulas; Br and Bc are code and what a screen reader says."""
+    for text in parse(path, lang).iter(f"{SVG}text"):
+        upright = "".join(part for part in [text.text or "", *["".join(span.itertext()) if span.get("font-style") != "italic" else "," for span in text], *[span.tail or "" for span in text]])
+        assert not re.search(r"\bB[rc]\b", upright) and not any(span.text in ("Br", "Bc") for span in text.iter(f"{SVG}tspan")), "write $B_r$ in docs/words"
+
+
+def test_the_bars_of_bytes_are_to_scale():
+    """Naive moves 1 + S / d times the bytes of flash and holds 1 + S / 2d times its memory, at S = 4096 and d = 128."""
+    for panel, times in zip(parse(THEME / "drawings/bytes.svg").findall(f"{SVG}g"), (1 + 4096 / 128, 1 + 4096 / 256)):
+        *naive, flash = [float(bar.get("width")) for bar in panel.iter(f"{SVG}rect")]
+        assert abs(sum(naive) / flash - times) < 0.01
 
 
 @drawing

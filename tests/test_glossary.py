@@ -79,7 +79,7 @@ def test_a_wrong_front_matter_is_an_error(words, complaint):
 
 # The built pages, read by another parser.
 
-CLOSED = {"code", "pre", "h1", "h2", "h3", "h4", "h5", "h6", "th", "summary", "data", "button", "label", "math", "svg", "figure", "script", "style", "textarea", "caption"}
+CLOSED = {"code", "pre", "h1", "h2", "h3", "h4", "h5", "h6", "th", "summary", "data", "button", "label", "math", "svg", "script", "style", "textarea", "caption"}
 CLOSED_CLASSES = {"math", "admonition-title", "headlines", "provenance", "widget", "place", "notest", "filename", "report", "md-nav"}
 
 

@@ -84,9 +84,28 @@ def test_nothing_needs_storage(visit, lang, served):
             assert area.locator("xpath=ancestor::*[@data-widget]").get_by_role("button", name=re.compile("reset|again|还原|重", re.I)).first.is_enabled()
 
 
+SCREENS, APART = 30, 3   # of 1280 x 800, with every fold shut: how long the lesson is, and how far one picture is from the next
+PICTURES = """() => {
+  for (const part of document.querySelectorAll(".part")) part.style.contentVisibility = "visible";
+  const article = document.querySelector("article").getBoundingClientRect(), shown = [...document.querySelectorAll("article :is(figure, .widget-theatre, .widget-stepper)")].filter((e) => !e.closest("details"));
+  let end = 0, apart = [];
+  for (const e of [...shown, null]) {
+    const { top, bottom } = e?.getBoundingClientRect() ?? { top: article.bottom };
+    apart.push([(top + scrollY - end) / innerHeight, e ? e.textContent.trim().slice(0, 40) : "the end"]);
+    end = bottom + scrollY;
+  }
+  for (const part of document.querySelectorAll(".part")) part.style.contentVisibility = "";
+  return [article.height / innerHeight, apart];
+}"""
+
+
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_the_place_is_kept_and_what_is_folded_opens_on_arrival(visit, served, lang):
+def test_the_lesson_is_short_and_shows_the_place_is_kept_and_what_is_folded_opens_on_arrival(visit, served, lang):
     page = visit(f"{lang}/lesson/", viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
+    page.evaluate("document.fonts.ready")
+    screens, apart = page.evaluate(PICTURES)
+    assert screens <= SCREENS, f"{screens:.1f} screens: fold it, or say it on the page that has it"
+    assert max(apart)[0] <= APART and len(apart) > 8, f"{max(apart)[0]:.1f} screens without a picture before: {max(apart)[1]}"
     offer, ticks = page.locator(".resume"), page.locator(".md-nav--secondary a[data-read]")
     assert not offer.is_visible() and ticks.count() == 0, "nobody was here yet"
     for anchor in (page.evaluate("document.querySelector('details:not([open]) [id]').id"), "corrected"):

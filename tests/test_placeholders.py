@@ -2,6 +2,7 @@
 import copy
 import re
 
+import markdown
 import pytest
 from core import measured, placeholders, results
 from core.book import Book, Place
@@ -102,7 +103,7 @@ def test_a_second_card_makes_tabs_beside_the_first():
 def test_a_roofline_names_its_series():
     rows = [{"impl": "flash", "S": 1, "intensity": 2.0, "tflops": 3.0, "kernel": "k", "status": "ok"}]
     one = page(result={**RESULT, "rows": rows})
-    one.expand('{{ lab.roofline: flash="flash" }}')
+    one.expand('{{ lab.roofline: flash="flash" }}\n: What to see.')
     assert "roof 1 ['flash']" in one.figures[0]
     with pytest.raises(PageError, match="impl cudnn"):
         one.expand('{{ lab.roofline: flash="f" cudnn="c" }}')
@@ -122,11 +123,22 @@ def test_dirty_results_say_so():
 
 def test_figures_wait_until_markdown_has_run():
     one = page()
-    body = one.expand('{{ drawing.plan }}\n\n{{ lab.chart[kv_heads=28]: S="length S" naive_mib="naive" flash_mib="flash" }}')
+    body = one.expand('{{ drawing.plan }}\n: A *plan*: {{ lab.misses }}.\n\n    {{ lab.chart[kv_heads=28]: S="length S" naive_mib="naive" flash_mib="flash" }}\n    : In a fold.')
     assert "<svg>" not in body
-    placed = one.place_figures(body)
+    placed = one.place_figures(markdown.markdown("x\n" + body.replace("    ", "")))
     assert "<svg>plan</svg>" in placed and "<svg>2 MiB ['S', 'naive_mib', 'flash_mib']</svg>" in placed and WORDS["en"].provenance.measured in placed
     assert placed.index("<svg>plan") < placed.index("<svg>2 MiB"), "each in its own place"
+    assert re.search(r"\n    <figure data-figure=\"1\"></figure>\n\n    <span data-caption=\"1\"></span>In a fold", body), "as deep as it was written"
+    first, second = (WORDS["en"].page.figure.text.format(n=n) for n in (1, 2))
+    shown = re.sub(r"<data[^>]*>|</data>", "", placed)
+    assert f"<figcaption><b>{first}</b>A <em>plan</em>: 0.</figcaption></figure>" in shown and f"<figcaption><b>{second}</b>In a fold.</figcaption></figure>" in shown and "data-caption" not in shown
+
+
+@pytest.mark.parametrize("written", ["{{ drawing.plan }}", "{{ drawing.plan }}\n\n: Too late.", '{{ lab.chart[kv_heads=28]: S="S" flash_mib="flash" }}\nAnd so on.'])
+def test_a_figure_without_a_caption_is_refused_with_its_line(written):
+    with pytest.raises(PageError, match="needs a caption") as error:
+        page().expand("a\n\n" + written)
+    assert error.value.line == 3
 
 
 @pytest.mark.parametrize("written, complaint", [

@@ -18,7 +18,8 @@ from support import LANGUAGES, TOP, WORDS
 from test_parity import NAMES, columns, prose
 
 DRAWINGS = {   # page, id of the heading above
-    "merge": ("lesson.md", "online-softmax"), "tiling": ("lesson.md", "tiling"), "ring": ("ring.md", "picture"), "vllm-path": ("vllm.md", "path"),
+    "bytes": ("lesson.md", "thirty-seconds"), "square": ("lesson.md", "score-matrix"), "merge": ("lesson.md", "online-softmax"), "intensity": ("lesson.md", "tiling"), "split": ("lesson.md", "where-it-helps"),
+    "packed": ("lesson.md", "tiled-attention-py"), "moments": ("lesson.md", "lab-predict"), "corner": ("lesson.md", "pitfalls"), "tiling": ("lesson.md", "tiling"), "ring": ("ring.md", "picture"), "vllm-path": ("vllm.md", "path"),
 }
 NUMBERS = {"en": "no one two three four five six seven eight nine ten eleven twelve".split(), "zh": "零 一 二 三 四 五 六 七 八 九 十 十一 十二".split()}
 

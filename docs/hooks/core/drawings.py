@@ -1,6 +1,10 @@
-"""Drawings hold keys, {{rescale}}; the words stand in docs/words under drawings: <name>:, where $S_q$ is a letter of a formula with its index."""
+"""Drawings hold keys, {{rescale}}; the words stand in docs/words under drawings: <name>:, where $S_q$ is a letter of a formula with its index.
+
+A drawing is as wide as a phone. Its groups with `data-panel="top height"` stand beside each other where there is room (css/figures.css).
+"""
 import re
 
+PANEL = re.compile(r'<g data-panel="([\d.]+) ([\d.]+)">')
 LETTER = re.compile(r"\$([A-Za-z]|ℓ)(?:_(\w+))?\$")
 
 
@@ -9,6 +13,20 @@ def fill(svg, texts):
     svg = re.sub(r"<\?xml.*?\?>|<!--.*?-->", "", svg, flags=re.S)
     svg = re.sub(r"\{\{([\w-]+)\}\}", lambda key: LETTER.sub(_letter, texts[key[1]]), svg)
     return re.sub(r"\n\s*", "\n", svg).strip()
+
+
+def panels(svg):
+    """The drawing as one SVG a panel; the first has its name and description, and what the others refer to."""
+    first, *rest = re.split(PANEL.pattern, svg)
+    if not rest:
+        return svg
+    whole = re.search(r'viewBox="0 0 ([\d.]+) [\d.]+"', first)
+    plain = re.sub(r'role="img" aria-labelledby="[^"]*"', 'aria-hidden="true"', first[:first.index(">") + 1])
+    made = []
+    for top, height, body in zip(rest[::3], rest[1::3], rest[2::3]):
+        head = first if not made else plain
+        made.append(head.replace(whole[0], f'viewBox="0 {top} {whole[1]} {height}"') + body[:body.rindex("</g>")] + "</svg>")
+    return "".join(made)
 
 
 def _letter(match):

@@ -17,7 +17,8 @@ EACH = {
     "unit": (0.0127, 0.0276),   # of text: a Latin letter; a Chinese one is two
     "text": (1.13, 1.31),       # a paragraph or an item of a list: half a line, and its margin
     "code": (3.1, 3.1), "line": (1.054, 1.054),
-    "row": (2.4, 2.2), "figure": (44, 31), "math": (6.4, 7), "widget": (14, 6.6), "fold": (1.7, 1.7), "exercise": (17, 27),
+    "row": (2.1, 2.0), "figure": (24, 16), "drawing": (-14, 3), "math": (6.4, 7),
+    "widget": (14, 6.6), "fold": (1.7, 1.7), "exercise": (17, 27),
 }
 
 
@@ -48,7 +49,7 @@ def _part(body):
 def estimate(body):
     """About how high a piece of a page is, in rem, on a wide screen and on a phone."""
     body = SHUT.sub(r"\1", UNSEEN.sub("", body))
-    counts = {"figure": body.count("<figure"), "math": body.count('<div class="math"'), "widget": body.count("data-widget="), "row": body.count("<tr"), "fold": body.count("<details"),
+    counts = {"figure": body.count("<figure"), "drawing": body.count('<figure class="drawing"'), "math": body.count('<div class="math"'), "widget": body.count("data-widget="), "row": body.count("<tr"), "fold": body.count("<details"),
               "exercise": body.count('data-widget="exercise"')}
     body = re.sub(r'<svg.*?</svg>|<div class="math".*?</div>', "", body, flags=re.S)
     blocks = [min(match[2].count("\n"), SCROLLS if match[1] else 10**6) for match in CODE.finditer(body)]

@@ -14,6 +14,7 @@ Pure text to text. A page writes
     {{ evidence.vllm[topic=choose] }}              statements checked in another project's source, as a table, on a line of its own
     {{ difference.fused[since=unfused] }}          what a program of examples/kernels changes in the one before, on a line of its own
     {{ drawing.name }}                             an SVG of docs/theme/drawings, on a line of its own
+    : What to see in it.                           the caption of a drawing or chart, on the line below it; the build numbers it
     {{ widget.name[option=value] }}                what readers use in the page (widgets.py), on a line of its own
     {{ site.url }}                                 where the site is published
 """
@@ -28,6 +29,7 @@ from .words import label
 # What a writer meant as a placeholder and CANDIDATE does not see: it would stand in the page as it is written.
 MEANT = re.compile(r"(?<![$\\{])\{\{\s*([^{}\\$\s]*[./@][^{}\\$]*?)\s*\}\}(?!\})")
 COLUMN = re.compile(r"(?a)^([A-Za-z_]\w*)$|\s*\{([A-Za-z_]\w*)\}$")   # a header's cell is the name of its column, or ends in it
+CAPTION = re.compile(r"\s*: +(?=\S)")
 PROGRAMS = ("naive", "flash", "cudnn")
 
 
@@ -41,8 +43,10 @@ class Draft:
 
     def place_figures(self, content):
         """Put the charts and drawings where their marks are in the rendered page."""
+        said = {}
+        content = re.sub(r'<p><span data-caption="(\d+)"></span>(.*?)</p>\n?', lambda caption: said.update({caption[1]: caption[2]}) or "", content, flags=re.S)
         for i, figure in enumerate(self.figures):
-            content = content.replace(f'<figure data-figure="{i}"></figure>', figure)
+            content = content.replace(f'<figure data-figure="{i}"></figure>', figure.replace("</b></figcaption>", f"</b>{said.get(str(i), '')}</figcaption>"))
         return content
 
 
@@ -51,6 +55,7 @@ class Page:
 
     def __init__(self, book, place):
         self.book, self.place, self.numbers, self.figures = book, place, measured.Numbers(book, place), []
+        self.numbered, self.below = 0, ""   # drawings and charts so far; the line under the one that is read
 
     def draft(self, markdown, first_line=1):
         """The Draft of the page's Markdown, whose first line is that line of its file."""
@@ -75,7 +80,9 @@ class Page:
         return Draft("", tuple(self.figures)).place_figures(content)
 
     def _line(self, lines, i, fenced, out):
-        line = lines[i]
+        line, self.below = lines[i], lines[i + 1] if i + 1 < len(lines) else ""
+        if not fenced and i and CAPTION.match(line) and _is_figure(lines[i - 1]):
+            return CAPTION.sub(f'{line[:len(line) - len(line.lstrip())]}<span data-caption="{len(self.figures) - 1}"></span>', self.numbers.fill(line, fenced), count=1)
         whole = CANDIDATE.fullmatch(line.strip())
         if whole:
             call = measured.parse(whole[1])
@@ -206,14 +213,25 @@ class Page:
         if name not in self.book.drawings:
             raise PageError(f"there is no docs/theme/drawings/{name}.svg.")
         texts = self.numbers.words["drawings"]
-        return drawings.fill(self.book.drawings[name], texts[name] if name in texts else {})
+        return drawings.panels(drawings.fill(self.book.drawings[name], texts[name] if name in texts else {}))
 
     def _figure(self, kind, inner):
-        return self._place(f'<figure class="{kind}" data-search-exclude>{inner}</figure>')
+        """A drawing or chart with its number; its caption comes in with the rendered page."""
+        if not CAPTION.match(self.below):
+            raise PageError("a figure needs a caption: on the line below it, a colon, a blank, and what to see.")
+        self.numbered += 1
+        number = self.numbers.words.page.figure.text.format(n=self.numbered)
+        return self._place(f'<figure class="{kind}"><div data-search-exclude>{inner}</div><figcaption><b>{number}</b></figcaption></figure>')
 
     def _place(self, figure):
         self.figures.append(figure)
         return f'\n<figure data-figure="{len(self.figures) - 1}"></figure>\n'
+
+
+def _is_figure(line):
+    whole = CANDIDATE.fullmatch(line.strip())
+    call = measured.parse(whole[1]) if whole else None
+    return bool(call) and (call["lab"] == "drawing" or call["name"] in ("chart", "roofline"))
 
 
 def _indented(made, line):
