@@ -503,6 +503,31 @@ def test_no_program_reached_the_peak():
     assert values("attention_roofline")["copy_gbps"] < read < card["gbps"]
 
 
+# Write the kernel: docs/*/kernel.md
+
+def counted(impl, causal=False):
+    return row("kernel_ladder", part="traffic", impl=impl, causal=causal)
+
+
+@claim
+def test_rungs_move_what_their_tiles_say():
+    for causal in (False, True):
+        assert all(abs(counted(impl, causal)["sm_mib"] / counted(impl, causal)["sm_predicted_mib"] - 1) < 0.01 for impl in ("fused", "diagonal", "descriptors"))
+        assert all(1 < counted(impl, causal)["sm_mib"] / counted(impl, causal)["sm_predicted_mib"] < 1.1 for impl in ("partitions", "pipelined", "persistent"))
+
+
+@claim
+def test_unfused_reads_once_less():
+    square = 28 * 4096**2 * 2 / 2**20
+    assert 3.5 < (counted("unfused")["dram_mib"] - counted("fused")["dram_mib"]) / square < 4.4
+
+
+@claim
+def test_persistent_spills_under_a_mask():
+    assert counted("persistent", True)["dram_mib"] > 2 * counted("persistent", True)["dram_predicted_mib"] > 1.8 * counted("persistent")["dram_mib"]
+    assert 2 * 28 * 4096 * 128 * 2 == 56 * 2**20
+
+
 # Beyond one GPU: docs/*/ring.md
 
 def grid(causal, sharding, column):
