@@ -150,7 +150,7 @@ class Page:
         if not rows:
             raise PageError(f"the filter [{call['filter']}] of {call['lab']}.rows selects no row.")
         for cell, name in zip(cells, columns):
-            measured.known(call, name, rows)
+            measured.known(call, name, [row for row in rows if name in row] or rows)   # rows of one part may differ: what one lacks is a dash
             _unit_in_header(cell, name)
             _program_in_header(cell, name)
         specs = {name: _column_format([row.get(name) for row in rows]) for name in columns}
