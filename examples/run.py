@@ -85,7 +85,7 @@ def run_lab(name, path, results, commit=None, dirty=None, device=0):
     }
     target = results / slug(result["machine"]["gpu"]) / f"{name}.json"
     if other := another_card(target, result["machine"]):
-        return "failed", other
+        return "failed", f"{other}. Choose another: --results DIR"
 
     def say(text):
         if text:
@@ -148,7 +148,7 @@ def another_card(path, machine):
     if not isinstance(one, int) or abs(one - two) <= 0.03 * max(one, two):
         return None
     return (f"{path.parent.name}/{path.name} is of a {had.get('gpu')} with {one / 2**30:.1f} GiB, and this one has {two / 2**30:.1f} GiB: "
-            "two cards of one name need two folders. Choose another: --results DIR")
+            "two cards of one name need two folders")
 
 
 def verdict(error, rows=()):

@@ -431,6 +431,28 @@ def test_the_results_of_another_clone_can_be_taken_as_they_lie(capsys):
     assert capsys.readouterr().out == "schema.json: passed over, for it is no result\n"
 
 
+@pytest.mark.parametrize("share, same", [(0.125, False), (0.94, False), (0.99, True)])
+def test_a_card_of_the_same_name_with_other_memory_replaces_nothing(tmp_path, monkeypatch, share, same):
+    """A slice of a card, or its sister with less memory, carries the same name."""
+    there, fresh = tmp_path / "results" / "nvidia-h200", tmp_path / "fresh" / "nvidia-h200"
+    there.mkdir(parents=True), fresh.mkdir(parents=True)
+    shutil.copy(TOP / "examples/results/schema.json", there.parent)
+    shutil.copy(TOP / CARD / "sdpa_dispatch.json", there)
+    before = (there / "sdpa_dispatch.json").read_bytes()
+    result = json.loads(before)
+    result["run"]["started"] = "2999-01-01T00:00:00Z"
+    result["machine"]["memory"] = int(share * result["machine"]["memory"])
+    (fresh / "sdpa_dispatch.json").write_text(json.dumps(result), "utf-8")
+    monkeypatch.setattr(tool_of_results, "RESULTS", there.parent)
+    if same:
+        tool_of_results.take(fresh.parent)
+        assert (there / "sdpa_dispatch.json").read_bytes() != before
+        return
+    with pytest.raises(tool_of_results.Stop, match=r"139\.8 GiB.*Nothing was taken") as stopped:
+        tool_of_results.take(fresh.parent)
+    assert "\n" not in str(stopped.value) and (there / "sdpa_dispatch.json").read_bytes() == before
+
+
 def test_a_link_or_a_giant_is_no_result(tmp_path):
     path = tmp_path / "nvidia-h200" / "sdpa_dispatch.json"
     path.parent.mkdir()

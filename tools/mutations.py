@@ -70,6 +70,7 @@ MUTATIONS = [
     M("check-by-assert", "examples/rescale_rules.py", "                if not error < 1e-12:\n                    raise AssertionError(", "                assert error < 1e-12, (", "tests/test_proof.py::test_nothing_rests_on_a_bare_assert"),
     M("pull-request-that-is-forbidden-stops-all", "tools/propose.sh", "fi || echo", "fi; true || echo", "tests/test_workflows.py::test_a_repository_that_forbids_pull_requests_is_published_all_the_same"),
     M("schema-stops-a-take", "tools/results.py", 'if path.name == "schema.json":', "if False:", "tests/test_workflows.py::test_the_results_of_another_clone_can_be_taken_as_they_lie"),
+    M("another-card-is-taken-for-the-same", "tools/results.py", "if other := run.another_card", "if other := None and run.another_card", "tests/test_workflows.py::test_a_card_of_the_same_name_with_other_memory_replaces_nothing", "DID NOT RAISE"),
     M("contributed-file-is-not-named", "docs/hooks/core/placeholders.py", "raise PageError(f\"{other['url']}: {error} ", "raise PageError(f\"{error} ", "tests/test_placeholders.py::test_a_damaged_row_of_a_contributed_card_is_shown_or_its_file_named"),
     M("busy-card-is-not-said", "docs/hooks/core/measured.py", "{stale}{busy}", "{stale}", "tests/test_placeholders.py::test_a_card_that_was_not_idle_is_said_where_its_numbers_stand"),
 

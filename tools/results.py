@@ -7,7 +7,7 @@
     results.py stale                     the labs that measure something else than their committed results did
     results.py spread CARD…              how far runs lie apart, as tests/spread.json, from folders of one card's results
 
-A file that is not a whole result stops `take` before anything is copied. A run that stopped early (running, failed) is whole: it is
+A file that is not a whole result, or is of another card with the name of one that is there, stops `take` before anything is copied. A run that stopped early (running, failed) is whole: it is
 named and left where it is. With --claims, results under which a sentence of the pages no longer holds are put back and named.
 """
 import argparse
@@ -128,6 +128,8 @@ def take(folder, claims=False):
             elif old and new["stale"] and not old["stale"]:
                 print(f"{name}: measured by an older version of the program than the result that is there")
             else:
+                if other := run.another_card(RESULTS / card / f"{lab}.json", new["machine"]):
+                    raise Stop(f"{other}. Nothing was taken: keep this one's results in a folder of their own, or delete those that are there first.")
                 taken.append((card, lab))
                 print(f"{name}: taken, {len(new['rows'])} rows of {new['run']['started']}" + (", measured before the last change of this program" if new["stale"] else ""))
         for card, lab in taken:
