@@ -304,6 +304,35 @@ def test_answers_fields_and_numbers_that_were_typed_come_back(visit):
     assert quiz.locator(f"form[data-id={name}] input[type=text]").input_value() == "31" and scores.input_value() == "1, 2, 3"
 
 
+# Zoom.
+
+IN_REACH = """async (kind) => {
+  const covered = [], frame = () => new Promise((done) => requestAnimationFrame(done));
+  document.querySelectorAll(`${kind} details`).forEach((e) => { e.open = true; });
+  for (const e of document.querySelectorAll(`${kind} :is(button, input, select, textarea, summary)`)) {
+    if (e.disabled || !e.checkVisibility({ visibilityProperty: true })) continue;
+    e.focus();
+    await frame();
+    const box = e.getBoundingClientRect(), seen = document.elementFromPoint((box.left + box.right) / 2, Math.max(box.top, 0) + Math.min(box.height / 2, 8));
+    if (box.left < 0 || box.right > innerWidth || box.top < 0 || !seen || !(e === seen || e.contains(seen) || [...e.labels ?? []].some((l) => l.contains(seen))))
+      covered.push(`${e.outerHTML.slice(0, 120)} at ${Math.round(box.left)}, ${Math.round(box.top)} to ${Math.round(box.right)}, ${Math.round(box.bottom)} under ${seen?.outerHTML.slice(0, 60)}`);
+  }
+  return covered;
+}"""
+
+
+@pytest.mark.parametrize("lang, path", [("en", "lesson/"), ("zh", "calculator/"), ("zh", "exercises/"), ("en", "gpu/")])
+def test_at_200_percent_whatever_takes_the_focus_is_seen_and_nothing_runs_off_the_side(visit, lang, path):
+    """Half as many pixels, each twice as large. Nothing that stays in place covers the control that the keyboard has come to."""
+    page = visit(f"{lang}/{path}", viewport={"width": 640, "height": 360}, device_scale_factor=2, reduced_motion="reduce")
+    if path == "lesson/":
+        page.locator(".widget-quiz .start button").click()
+        page.locator(".widget-quiz form:visible").wait_for()
+    page.locator(".widget .bar button").first.wait_for()
+    assert page.evaluate(IN_REACH, ".widget") == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 # Paper, translation, edges, touch.
 
 @pytest.mark.parametrize("widget", EDITORS)

@@ -110,7 +110,7 @@ BROKEN = r"""() => {
   for (const formula of document.querySelectorAll("article [data-short]")) {
     const [first, ...rest] = [...formula.querySelectorAll(".katex-html > .base")].map((base) => base.getBoundingClientRect());
     seen.pairs++;
-    if (getComputedStyle(formula).whiteSpace !== "nowrap" || rest.some((base) => base.top >= first.bottom)) seen.broken.push(formula.querySelector("annotation").textContent);
+    if (getComputedStyle(formula).whiteSpace !== "nowrap" || rest.some((base) => base.top >= first.bottom)) seen.broken.push(formula.textContent);
   }
   return seen;
 }"""
