@@ -97,6 +97,7 @@ MUTATIONS = {
     "budget": (A, ' and "a100" not in current_platform.get_device_name().lower()', ""),
     "budget-b200": (A, "        large = ", "        if current_platform.get_device_total_memory() >= 160 * GiB_bytes:\n"
                     "            return {UsageContext.OPENAI_API_SERVER: 16384}, {}\n        large = "),
+    "budget-gb10": (A, "        large = ", "        if current_platform.is_device_capability((12, 1)):\n            return {UsageContext.OPENAI_API_SERVER: 2048}, {}\n        large = "),
     "budget-throughput": (A, "self.max_num_batched_tokens *= 2", "pass"),
     "budget-limit": (A, "70 * GiB_bytes", "64 * GiB_bytes"),
     "budget-flag": (A, '"--max-num-batched-tokens"', '"--max-batched-tokens"'),

@@ -154,13 +154,13 @@ def fa_version(cards, head_size=128, alibi=None, forced=None, invariant=False):
 
 
 def token_budget(**cards):
-    """The default of max_num_batched_tokens for the API server, by card: (name, GiB)."""
+    """The default of max_num_batched_tokens for the API server, by card: (name, GiB), and its compute capability where the release asks for one."""
     def question(tree):
         found = {}
-        for key, (name, gib) in cards.items():
+        for key, (name, gib, *capability) in cards.items():
             device = types.SimpleNamespace(
                 get_device_total_memory=lambda: gib * 2**30, get_device_name=lambda: name, is_tpu=lambda: False, is_cpu=lambda: False,
-                is_device_capability=lambda capability: False)
+                is_device_capability=lambda asked: asked in capability)
             space = load(tree, ARGS, ["EngineArgs.get_batch_defaults"], current_platform=device, UsageContext=Members(), GiB_bytes=2**30)
             found[key] = space["get_batch_defaults"](None, 1)[0]["OPENAI_API_SERVER"]
         return found
@@ -653,6 +653,12 @@ STATEMENTS = [
         "The line between the two runs at 70 GiB.",
         "两者的分界在 70 GiB。",
         token_budget(**{"69 GiB": ("", 69), "70 GiB": ("", 70)}), {"69 GiB": 2048, "70 GiB": 8192}),
+    Statement(
+        "budget-gb10", "prefill",
+        "A GB10 (DGX Spark), with its 119 GiB, gets 8192.",
+        "GB10（DGX Spark）有 119 GiB，也是 8192。",
+        token_budget(gb10=("NVIDIA GB10", 119, (12, 1))), {"gb10": 8192},
+        Now("A GB10 (DGX Spark) keeps 2048, whatever its memory.", "GB10（DGX Spark）不论显存多大，仍是 2048。", {"gb10": 2048})),
     Statement(
         "budget-flag", "prefill",
         "`--max-num-batched-tokens` sets it.",
