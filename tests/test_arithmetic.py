@@ -284,9 +284,17 @@ FIGURES = [  # (figure as written, expression in its unit, page)
 ]
 
 
+MYRIADS = {"万": (1e-2, "M"), "亿": (1e2, "M"), "万亿": (1, "T")}
+
+
 def spaced(text):
-    """A page with plain blanks, and one before each per cent sign: Chinese pages have none there."""
-    return re.sub(r"(?<=[\d}])%", " %", re.sub(r"[\u00a0\u202f]|&nbsp;", " ", text))
+    """A page with plain blanks, and one before each per cent sign: Chinese pages have none there. Their 1680 万 is read as the 16.8 M of the English ones."""
+    text = re.sub(r"(?<=[\d}])%", " %", re.sub(r"[\u00a0\u202f]|&nbsp;", " ", text))
+    return re.sub(r"(\d+(?:\.\d+)?) ?(万亿|万|亿)", lambda m: f"{float(m[1]) * MYRIADS[m[2]][0]:.4g} {MYRIADS[m[2]][1]}", text)
+
+
+def test_chinese_numbers_are_read_as_the_english_ones():
+    assert spaced("1680 万个、4.7 亿个，3.9 万亿次，占 67%") == "16.8 M个、470 M个，3.9 T次，占 67 %"
 
 
 @pytest.mark.parametrize("figure, value, page", FIGURES, ids=[f"{page}: {figure}" for figure, _, page in FIGURES])

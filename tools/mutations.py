@@ -103,6 +103,7 @@ MUTATIONS = [
     both("snippet-of-another-file-in-a-fence", "lesson.md", '--8<-- "online_softmax.py:weighted_sums"', '--8<-- "split_kv.py:merge"',
          "tests/test_fences.py::test_a_fence_names_its_language_and_a_snippet_names_its_file[docs/en/lesson.md]", "one fence shows sections of one file"),
     both("figure-of-arithmetic-retyped", "lesson.md", "240.5 GFLOP", "241.5 GFLOP", "tests/test_citations.py::test_every_figure_is_measured_computed_quoted_or_plain[en-lesson.md]", "241.5 GFLOP"),
+    M("zh-number-in-myriads-retyped", "docs/zh/lesson.md", "1680 万", "1690 万", "tests/test_citations.py::test_every_figure_is_measured_computed_quoted_or_plain[zh-lesson.md]", "16.9 M"),
     both("measured-time-typed", "decode.md", "{ #decode }\n", "{ #decode }\n\n1.234 ms\n", "tests/test_citations.py::test_every_figure_is_measured_computed_quoted_or_plain[en-decode.md]", "1.234 ms"),
 
     both("quotation-without-its-place", "versions.md", re.compile(r"[(（]Fig\. 2[^)）]*[)）]"), "", "tests/test_citations.py::test_what_is_quoted_names_its_source_and_the_place_in_it[en-versions.md]", "needs its place"),
