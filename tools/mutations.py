@@ -371,7 +371,7 @@ MUTATIONS = [
     M("switcher-loses-its-place", "docs/theme/js/site.js", "}`) + reading());", "}`));", "tests/test_browser.py::test_the_switcher_keeps_page_and_anchor_both_ways[en/lesson/]"),
     M("root-page-knows-english-only", "docs/theme/js/choose.js", "navigator.languages.map", '["en"].map', "tests/test_browser.py::test_the_root_page_follows_the_browser_and_remembers_the_reader"),
     # The site where it is hard for it
-    M("colours-of-one-language-alone", "docs/theme/js/head.js", "new URL(document.currentScript.dataset.root, location)", 'new URL(".", location)', "tests/test_hard_places.py::test_one_choice_of_colours_for_the_site_and_the_systems_until_then", "the other language"),
+    M("colours-of-one-language-alone", "docs/theme/js/head.js", "new URL(document.currentScript.dataset.root, location)", 'new URL(".", location)', "tests/test_hard_places.py::test_one_choice_of_colours_for_the_site_and_the_systems_until_then"),
     M("system-is-not-followed", "docs/theme/js/site.js", "() => setTimeout(paint));", "() => null);", "tests/test_hard_places.py::test_one_choice_of_colours_for_the_site_and_the_systems_until_then"),
     M("colours-kept-that-nobody-chose", "docs/theme/js/head.js", 'if (key !== "__palette") __md_keep(key, value);', "__md_keep(key, value.index ?? value);", "tests/test_hard_places.py::test_one_choice_of_colours_for_the_site_and_the_systems_until_then", "did not choose"),
     M("theme-needs-storage", "docs/theme/js/head.js", "try { value = JSON.parse(localStorage.getItem(name(key))) ?? value; } catch { /* switched off, or not ours */ }", "value = JSON.parse(localStorage.getItem(name(key))) ?? value;", "tests/test_hard_places.py::test_nothing_needs_storage[en]"),
