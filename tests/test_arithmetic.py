@@ -242,6 +242,7 @@ FIGURES = [  # (figure as written, expression in its unit, page)
     ("56 MiB", square(1024) / MIB, "roofline"),
     ("56 MiB", 2 * rows(4096) / MIB, "roofline"),
     ("8 MiB", 2 * rows(16384, heads=1) / MIB, "roofline"),
+    ("56 MiB", 2 * rows(4096) / MIB, "kernel"),
     ("2.5", sum(io_counter.flash_traffic(64, 8, 16, 8)) / (4 * 64 * 8), "roofline"),
     ("26", streamed(2048) / streamed(65536), "roofline"),
     ("1.94 GB", flash_traffic(4096) / GB, "roofline"),

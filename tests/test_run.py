@@ -314,10 +314,10 @@ def test_failed_and_skipped_are_told_apart(folder):
 
 
 def test_without_counters_the_traffic_lab_is_skipped():
-    import hbm_traffic
+    from kit import counters
 
-    assert runner.verdict(hbm_traffic.NoCounters(hbm_traffic.NO_NCU)) == ("skipped", hbm_traffic.NO_NCU)
-    for error, rows in ((hbm_traffic.NoCounters("no"), [{}]), (hbm_traffic.NcuFailed("ncu ended with status 1"), []), (RuntimeError("no"), [])):
+    assert runner.verdict(counters.NoCounters(counters.NO_NCU)) == ("skipped", counters.NO_NCU)
+    for error, rows in ((counters.NoCounters("no"), [{}]), (counters.NcuFailed("ncu ended with status 1"), []), (RuntimeError("no"), [])):
         assert runner.verdict(error, rows)[0] == "failed"
 
 
