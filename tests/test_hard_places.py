@@ -109,7 +109,7 @@ def test_the_lesson_is_short_and_shows_the_place_is_kept_and_what_is_folded_open
     offer, ticks = page.locator(".resume"), page.locator(".md-nav--secondary a[data-read]")
     assert not offer.is_visible() and ticks.count() == 0, "nobody was here yet"
     for anchor in (page.evaluate("document.querySelector('details:not([open]) [id]').id"), "corrected"):
-        page.evaluate("anchor => { location.hash = anchor; }", anchor)
+        page.evaluate("anchor => { document.querySelector('article').insertAdjacentHTML('afterbegin', `<a href='#${anchor}'></a>`); document.querySelector('article > a').click(); }", anchor)   # an address typed by hand opens it by the browser alone
         if anchor == "corrected":   # the fold right under a heading
             page.goto(f"{served}{lang}/lesson/?#{anchor}")
         page.wait_for_function("""anchor => {
