@@ -114,15 +114,15 @@ def test_the_lesson_is_short_and_shows_the_place_is_kept_and_what_is_folded_open
             page.goto(f"{served}{lang}/lesson/?#{anchor}")
         page.wait_for_function("""anchor => {
           const target = document.getElementById(anchor), fold = target.closest("details") ?? document.querySelector(`#${anchor} + .part > details:first-child`);
-          return fold.open && target.getBoundingClientRect().top < innerHeight && target.getBoundingClientRect().top >= 0;
-        }""", arg=anchor, timeout=5_000)
+          return fold.open && target.checkVisibility();   // that the page stays there: test_parts.py
+        }""", arg=anchor)
     page.keyboard.press("Shift")   # the reader moves: the page stays at no anchor any longer
     page.locator("#intuition").evaluate("heading => heading.scrollIntoView({ behavior: 'instant', block: 'center' })")   # the end of what stands before it is seen
     page.wait_for_function("() => document.querySelector('.md-nav--secondary a[data-read][href=\"#before-you-start\"]')")
     page.locator("#tiling").evaluate("heading => heading.scrollIntoView({ behavior: 'instant' })")
     page.goto(f"{served}{lang}/")
     page.goto(f"{served}{lang}/lesson/")
-    offer.wait_for(timeout=5_000)
+    offer.wait_for()
     assert offer.locator("a").get_attribute("href") == "#tiling" and re.search(r"\d+\D+\d+", offer.inner_text()) and ticks.count() >= 1
     offer.locator("a").click()
     page.wait_for_function("() => { const { top } = document.getElementById('tiling').getBoundingClientRect(); return top >= 0 && top < innerHeight; }")
