@@ -41,7 +41,6 @@ LESSON = [  # (place as section 4b of the lesson types it, in order; `:N` is in 
     ("registry.py:44", "registry", "0.26.0"), ("flash_attn.py:72", "dtypes", "0.26.0"), (":201", "capability", "0.26.0"),
     ("flash_attn.py:751", "scale-layer", "0.26.0"), (":776", "fa-log", "0.26.0"), ("flash_attn.py:1071", "write-arguments", "0.26.0"),
     ("flash_attn.py:811", "forward-arguments", "0.26.0"), ("flash_attn.py:1014", "inner-callee", "0.26.0"), ("flash_attn_interface.py:315", "kernels", "0.26.0"),
-    ("flash_attn.py:141", "cache-shape", "0.26.0"),
 ]
 
 

@@ -16,7 +16,8 @@ def fill(svg, texts):
 
 
 def panels(svg):
-    """The drawing as one SVG a panel; the first has its name and description, and what the others refer to."""
+    """The drawing as one SVG a panel; the first has its name and description, and what the others refer to. On a page the theme has every colour."""
+    svg = re.sub(r"var\((--fig-\w+), \w+\)", r"var(\1)", svg)
     first, *rest = re.split(PANEL.pattern, svg)
     if not rest:
         return svg
