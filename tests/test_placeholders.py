@@ -26,7 +26,7 @@ RESULT = {
 @pytest.fixture(autouse=True)
 def sketched(monkeypatch):
     """Charts that say what they were asked to draw."""
-    monkeypatch.setattr(placeholders.charts, "line", lambda rows, labels, unit, words: f"<svg>{len(rows)} {unit} {list(labels)}</svg>")
+    monkeypatch.setattr(placeholders.charts, "line", lambda rows, labels, unit, words, ceilings: f"<svg>{len(rows)} {unit} {list(labels)}</svg>")
     monkeypatch.setattr(placeholders.charts, "roofline", lambda rows, labels, values, words: f"<svg>roof {len(rows)} {list(labels)}</svg>")
 
 

@@ -35,7 +35,7 @@ def tidy(content, words):
     """An empty corner of a table heads nothing; a section's link and a chart have names in words; an option's name is not broken behind its dashes."""
     content = re.sub(r"<th(?: [^>]*)?></th>", "<td></td>", content)
     content = re.sub(r'(<a class="headerlink" href="[^"]*") title="[^"]*"', rf'\1 title="{words.page.link}" aria-label="{words.page.link}"', content)
-    content = re.sub(r'(<figure class="chart".*?<svg role="img" aria-label=")', rf"\1{words.page.chart}", content)
+    content = re.sub(r'(<figure class="chart".*?<svg role="(?:img|group)" aria-label=")', rf"\1{words.page.chart}", content)
     return re.sub(r"<code>(--[a-z][a-z-]{,24})(?=[ <=])", r'<code><span class="option">\1</span>', content)
 
 

@@ -188,8 +188,18 @@ class Page:
             units = {measured.unit_of(name) for name in list(labels)[1:]}
             if len(units) != 1:
                 raise PageError(f"the curves of one chart share one unit, not {', '.join(sorted(map(str, units)))}.")
-            svg = self._drawn(call, charts.line, rows, labels, units.pop() or "", self.numbers.words)
+            unit = units.pop() or ""
+            svg = self._drawn(call, charts.line, rows, labels, unit, self.numbers.words, self._ceilings(unit, result))
         return self._figure("chart", svg + self.numbers.provenance(result))
+
+    def _ceilings(self, unit, result):
+        """[(label, value)] of what the card cannot exceed in this unit."""
+        said, gib = self.numbers.words.chart, result["machine"]["memory"] / 2**30 if "memory" in result["machine"] else None
+        if unit == "MiB" and gib:
+            return [(said.memory.text.format(gib=f"{gib:.0f}"), gib * 1024)]
+        if unit == "GB/s" and result["values"].get("copy_gbps"):
+            return [(said.copy.text.format(gbps=f"{result['values']['copy_gbps']:,.0f}"), result["values"]["copy_gbps"])]
+        return []
 
     def _output(self, call, fenced):
         if not fenced:
