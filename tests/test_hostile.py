@@ -284,7 +284,7 @@ def test_a_chart_draws_numbers_or_says_what_it_was_given(cell, column):
     result["rows"][1][column] = cell
     page = placed({("card", "lab"): result})
     if (column, cell) == ("ms", None):
-        assert "<svg" in page.place_figures(page.expand('{{ lab.chart: S="S" ms="time" }}'))    # a gap
+        assert "<svg" in page.place_figures(page.expand('{{ lab.chart: S="S" ms="time" }}\n: What to see.'))    # a gap
         result["rows"][0][column] = None
     with pytest.raises(PageError, match="column '"):
         page.expand('{{ lab.chart: S="S" ms="time" }}')

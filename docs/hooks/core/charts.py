@@ -10,7 +10,7 @@ import unicodedata
 # One colour a program, on every chart of every page: the variables stand in docs/theme/css/figures.css. A column or impl starts with its program.
 PROGRAMS = {"naive": "naive", "flash": "flash", "cudnn": "accent", "math": "naive", "efficient": "ink"}
 OTHERS = ("flash", "accent", "naive", "ink")   # of curves that are no program
-WIDTH, HEIGHT, LEFT, TOP, BOTTOM, TEXT = 400, 290, 52, 34, 246, 13
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM, TEXT = 400, 290, 60, 34, 246, 13
 ROOM = 27                                      # from one name at a curve's end to the next: two lines
 
 
@@ -48,7 +48,7 @@ def roofline(rows, labels, values, words):
     low, high, ridge = min(xs) / 2, max(xs), matmul * 1e3 / copy
     chart = Chart(labels, (low, high), (min(*ys, low * copy / 1e3), matmul), "TFLOP/s")
     chart.ceiling(f"{matmul:,.0f} TFLOP/s", [(low, low * copy / 1e3), (ridge, matmul), (high, matmul)])
-    chart.note(ridge / 1.5, matmul / 1.5, f"{copy:,.0f} GB/s", "end", -6)
+    chart.note(ridge / 1.15, matmul / 1.15, f"{copy:,.0f} GB/s", "end", -6)
     return chart.drawn(curves, words.chart.roofline.text.format(curves=words.chart.next.text.join(labels.values())), words.chart.intensity.text, None)
 
 
@@ -117,7 +117,7 @@ class Chart:
             grid.append(f"M{n(px)} {TOP}V{BOTTOM}")
             made.append(f'<text x="{n(px)}" y="{BOTTOM + 17}" text-anchor="middle">{x:,g}</text>')
         unit = "" if self.unit == "MiB" or not self.unit else f'<text class="unit" x="4" y="14">{html.escape(self.unit)}</text>'
-        return f'<path class="grid" d="{"".join(grid)}"/>{"".join(made)}{unit}<text x="{n((LEFT + self.right) / 2)}" y="{HEIGHT - 6}" text-anchor="middle">{html.escape(x_label)}</text>'
+        return f'<path class="grid" d="{"".join(grid)}"/>{"".join(made)}{unit}<text x="{n(max((LEFT + self.right) / 2, width(x_label) / 2 + 4))}" y="{HEIGHT - 6}" text-anchor="middle">{html.escape(x_label)}</text>'
 
 
 def colour_of(name, number):
