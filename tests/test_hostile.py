@@ -187,6 +187,7 @@ PAGE = """Here {{{{ lab.word }}}} and {{{{ lab.sees[S=2] }}}} by {{{{ lab.kernel
 {{{{ lab.rows: S impl sees kernel }}}}
 
 {{{{ lab.chart: S="S" ms="time" }}}}
+: What to see.
 
 {{{{ lab.provenance }}}}
 

@@ -551,7 +551,7 @@ def pictures(site):
                 named = node.attrs.get("aria-label", "").strip() or any(
                     page.text_of(other).strip() for reference in node.attrs.get("aria-labelledby", "").split() for other in page.having["id"] if other.attrs["id"] == reference
                 ) or any(other.parent is node and other.tag == "title" and "".join(other.text).strip() for other in page.tags["title"])
-                if node.attrs.get("role") != "img" or not named:
+                if node.attrs.get("role") not in ("img", "group") or not named:            # a group: a chart whose points can be reached
                     yield page.name, str(node), "a drawing without role=img or without a name", mend
 
 
