@@ -131,7 +131,7 @@ def test_figures_wait_until_markdown_has_run():
     assert re.search(r"\n    <figure data-figure=\"1\"></figure>\n\n    <span data-caption=\"1\"></span>In a fold", body), "as deep as it was written"
     first, second = (WORDS["en"].page.figure.text.format(n=n) for n in (1, 2))
     shown = re.sub(r"<data[^>]*>|</data>", "", placed)
-    assert f"<figcaption><b>{first}</b>A <em>plan</em>: 0.</figcaption></figure>" in shown and f"<figcaption><b>{second}</b>In a fold.</figcaption></figure>" in shown and "data-caption" not in shown
+    assert f"<figcaption><strong>{first}</strong>A <em>plan</em>: 0.</figcaption></figure>" in shown and f"<figcaption><strong>{second}</strong>In a fold.</figcaption></figure>" in shown and "data-caption" not in shown
 
 
 @pytest.mark.parametrize("written", ["{{ drawing.plan }}", "{{ drawing.plan }}\n\n: Too late.", '{{ lab.chart[kv_heads=28]: S="S" flash_mib="flash" }}\nAnd so on.'])

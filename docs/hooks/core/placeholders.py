@@ -46,7 +46,7 @@ class Draft:
         said = {}
         content = re.sub(r'<p><span data-caption="(\d+)"></span>(.*?)</p>\n?', lambda caption: said.update({caption[1]: caption[2]}) or "", content, flags=re.S)
         for i, figure in enumerate(self.figures):
-            content = content.replace(f'<figure data-figure="{i}"></figure>', figure.replace("</b></figcaption>", f"</b>{said.get(str(i), '')}</figcaption>"))
+            content = content.replace(f'<figure data-figure="{i}"></figure>', figure.replace("</strong></figcaption>", f"</strong>{said.get(str(i), '')}</figcaption>"))
         return content
 
 
@@ -231,7 +231,7 @@ class Page:
             raise PageError("a figure needs a caption: on the line below it, a colon, a blank, and what to see.")
         self.numbered += 1
         number = self.numbers.words.page.figure.text.format(n=self.numbered)
-        return self._place(f'<figure class="{kind}"><div data-search-exclude>{inner}</div><figcaption><b>{number}</b></figcaption></figure>')
+        return self._place(f'<figure class="{kind}"><div data-search-exclude>{inner}</div><figcaption><strong>{number}</strong></figcaption></figure>')
 
     def _place(self, figure):
         self.figures.append(figure)
