@@ -73,7 +73,7 @@ def pairs(mask, S):
     return sum(end - first for i in range(S) for first, end in seen(mask, i, S))
 
 
-def tiles(mask, S, Br, Bc):
+def count_tiles(mask, S, Br, Bc):
     """(tiles that hold a pair to compute, those of them in which every pair is), of ceil(S / Br) * ceil(S / Bc)."""
     some = whole = 0
     for top in range(0, S, Br):
@@ -93,7 +93,7 @@ def left(way, mask, S):
     if way not in TILES:
         return None
     Br, Bc = TILES[way]
-    some, whole = tiles(mask, S, Br, Bc)
+    some, whole = count_tiles(mask, S, Br, Bc)
     return some, -(-S // Br) * -(-S // Bc), whole
 
 

@@ -12,7 +12,7 @@ import io_counter
 import pytest
 from support import LANGUAGES, bundled
 
-ring = bundled("ring_attention")
+ring, masks = bundled("ring_attention"), bundled("mask_savings")
 DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
@@ -281,6 +281,9 @@ FIGURES = [  # (figure as written, expression in its unit, page)
     ("12.5 %", 100 / 8, "ring"),
     ("0.234", ring.work_pct(131072, 8, 7, (True, "contiguous")) / 100, "ring"),
     ("4.3", 100 / ring.work_pct(131072, 8, 7, (True, "contiguous")), "ring"),
+    ("13.1 GB", LAYERS * LINEAR / GB, "serving"),
+    ("12.2 GiB", LAYERS * LINEAR / GIB, "serving"),
+    ("6.8 %", 100 * masks.share_left("flex", "window", 16384), "serving"),
     ("3000", 1000 * round(2 * ring.least_shard(165.2e12, 31.5e9, 7, True) / 1000), "ring"),
 ]
 

@@ -1,6 +1,7 @@
 """examples/batch_invariance.py: what is predicted, what compares, rows on a mocked GPU, the committed measurement."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -108,3 +109,23 @@ def test_a_side_that_looks_at_the_batch_is_seen(small, monkeypatch):
     row = lab.attention_row("decode", "one part", 8, 2, 132)
     assert row["identical"] is False and row["differing"] > 1000 and row["max_diff"] > 0 and row["again_identical"] is True
     assert lab.attention_row("decode", "math", 8, 2, 132)["identical"] in (True, False)
+
+
+# What was measured.
+
+
+def test_measured_every_comparison(measured):
+    attention = [row for row in measured["rows"] if row["part"] == "attention"]
+    assert {(row["when"], row["S"], row["B"], row["impl"]) for row in attention} == {(*case, impl) for case in lab.cases() for impl in (lab.DECODING if case[0] == "decode" else lab.PREFILLING)}
+    for row in measured["rows"]:
+        assert row["status"] == "ok" and row["p10_ms"] <= row["ms"] <= row["p90_ms"]
+        if row["part"] != "cost":
+            assert row["identical"] == (row["differing"] == 0) == (row["max_diff"] == 0) and row["differing"] <= row["elements"]
+
+
+def test_measured_kernels(measured):
+    seen = {"naive": "(?i)softmax", "flash": "flash_fwd", "cudnn": "cudnn_generated", "efficient": "fmha_cutlass", "one part": "flash_fwd_kernel", "fixed size": "flash_fwd_kernel", "linear": "nvjet|gemm", "padded": "nvjet|gemm"}
+    for row in measured["rows"]:
+        assert row["impl"] == "math" or re.search(seen[row["impl"]], row["kernel_full"]), row["impl"]
+        if row["impl"] == "flash" and row["part"] == "attention":
+            assert ("splitkv" in row["kernel_full"]) == (row["parts"] > 1) and row["parts"] == lab.parts(row["when"], row["B"], row["S"], measured["machine"]["sms"])

@@ -648,3 +648,182 @@ def test_doubling_s():
     pairs = [(S, 2 * S) for S in found if S >= 1024 and 2 * S in found]
     assert pairs and all(abs(2 * found[S]["flash_mib"] - found[twice]["flash_mib"]) * 2**20 <= 24.5 for S, twice in pairs)
     assert all(3.5 < found[twice]["naive_mib"] / found[S]["naive_mib"] < 4 for S, twice in pairs)
+
+
+# What a server asks: docs/*/serving.md
+
+def model(part, impl, column="ms"):
+    """{(B, S): cell} of one program in the whole model."""
+    return {(row["B"], row["S"]): row[column] for row in rows("whole_model", part=part, impl=impl)}
+
+
+@claim
+def test_whole_model_attention_alone():
+    naive, flash = model("attention", "naive"), model("attention", "flash")
+    assert 8 < naive[1, 4096] / flash[1, 4096] < 10.5 and 7 < naive[1, 32768] / flash[1, 32768] < 8
+
+
+@claim
+def test_whole_model_gains_grow():
+    for impl, bounds in (("flash", {1024: (1.1, 1.5), 4096: (1.6, 2.4), 32768: (3.4, 4.4)}), ("cudnn", {1024: (1.1, 1.5), 4096: (1.7, 2.6), 32768: (4.2, 5.4)})):
+        gains = [gain for _, gain in sorted(model("prefill", impl, "over_naive").items())]
+        assert gains == sorted(gains)
+        assert all(low < model("prefill", impl, "over_naive")[1, S] < high for S, (low, high) in bounds.items())
+    assert 35 < model("prefill", "flash", "attention_pct")[1, 32768] < 55
+
+
+@claim
+def test_whole_model_predicts_too_much():
+    ms, predicted = model("prefill", "none"), model("prefill", "none", "predicted_ms")
+    assert all(1.15 < ms[at] / predicted[at] < 1.5 for at in ms)
+    for impl in ("flash", "cudnn"):
+        gain, promised = model("prefill", impl, "over_naive"), model("prefill", impl, "over_naive_predicted")
+        assert all(1 < promised[at] / gain[at] < 1.3 for at in gain)
+    assert all(0.6 < row["products_ms"] / row["ms"] < 0.95 for row in rows("whole_model", part="prefill", impl="none"))
+
+
+@claim
+def test_whole_model_products_below_the_ceiling():
+    assert all(1.08 < row["products_ms"] / row["products_predicted_ms"] < 1.4 for row in rows("whole_model", part="prefill", impl="none"))
+
+
+@claim
+def test_whole_model_peak_to_the_byte():
+    assert all(row["peak_diff_bytes"] == 0 for row in rows("whole_model", part="prefill"))
+    assert model("prefill", "flash", "peak_mib") == model("prefill", "cudnn", "peak_mib") == model("prefill", "none", "peak_mib")
+
+
+@claim
+def test_whole_model_naive_copies():
+    over = model("decode", "flash", "over_naive")
+    assert over[16, 32768] > 15 and over[16, 32768] == max(over.values())
+
+
+@claim
+def test_whole_model_short_steps_do_not_care():
+    none = model("decode", "none")[1, 4096]
+    assert all(model("decode", impl)[1, 4096] / none < 1.08 for impl in ("flash", "cudnn"))
+
+
+@claim
+def test_whole_model_step_above_its_bytes():
+    ms, predicted = model("decode", "none"), model("decode", "none", "predicted_ms")
+    assert all(ms[at] > 1.5 * predicted[at] for at in ms)
+    for impl in ("none", "flash", "cudnn"):
+        eager, graph = model("decode", impl, "eager_ms"), model("decode", impl)
+        assert all(eager[1, S] > 2 * graph[1, S] for S in (4096, 32768))
+
+
+@claim
+def test_whole_model_fits():
+    found = {(row["what"], row["impl"]): row for row in rows("whole_model", part="fit")}
+    assert all(0.97 * row["largest_predicted"] <= row["largest"] <= row["largest_predicted"] for row in found.values())
+    assert found["prompt", "flash"]["largest"] > 7 * found["prompt", "naive"]["largest"] and found["prompt", "flash"]["largest"] > 32768
+    assert 1.2 < found["batch", "flash"]["largest"] / found["batch", "naive"]["largest"] < 1.35
+
+
+def bits(part="attention", **fields):
+    """Rows of batch_invariance that compared something."""
+    return [row for row in rows("batch_invariance", part=part, **fields) if row["status"] == "ok"]
+
+
+@claim
+def test_batch_again_is_equal():
+    assert all(row["again_identical"] for row in bits() + bits("linear"))
+
+
+@claim
+def test_batch_flash_as_predicted():
+    assert all(row["identical"] == row["predicted"] for row in bits(impl="flash")) and len(bits(impl="flash")) == 17
+
+
+@claim
+def test_batch_short_prompts_differ():
+    assert {row["S"] for row in bits(impl="flash", when="prefill") if not row["identical"]} == {256}
+    assert not any(row["identical"] for row in bits(impl="flash", when="prefill", S=256))
+
+
+@claim
+def test_batch_cudnn_cuts_too():
+    assert 2 * sum(row["identical"] for row in bits(impl="cudnn", when="decode")) < len(bits(impl="cudnn", when="decode"))
+    assert all(row["identical"] for row in bits(impl="cudnn", when="prefill"))
+
+
+@claim
+def test_batch_naive_keeps():
+    for impl in ("naive", "efficient"):
+        assert all(row["identical"] for row in bits(impl=impl))
+    assert not all(row["same_kernels"] for row in bits(impl="naive"))
+
+
+@claim
+def test_batch_one_part_keeps():
+    assert all(row["identical"] for impl in ("one part", "fixed size") for row in bits(impl=impl))
+
+
+@claim
+def test_batch_split_k():
+    found = bits("linear", impl="linear")
+    assert all(row["identical"] or "splitK" in row["alone_kernel"] + row["kernel"] for row in found)
+    assert not all(row["identical"] for row in found)
+    assert any(row["identical"] and not row["same_kernels"] and "splitK" not in row["alone_kernel"] + row["kernel"] for row in found)
+
+
+@claim
+def test_batch_padded_keeps():
+    assert all(row["identical"] for row in bits("linear", impl="padded"))
+
+
+def cost(impl):
+    return {(row["B"], row["S"]): row["over_flash"] for row in bits("cost", impl=impl)}
+
+
+@claim
+def test_batch_one_part_costs():
+    over = cost("one part")
+    assert max(over, key=over.get) == (1, 32768) and over[1, 32768] > 15 and all(factor > 2 for factor in over.values())
+
+
+@claim
+def test_batch_fixed_size_costs_less():
+    over = cost("fixed size")
+    assert all(1.3 < over[B, 32768] < 3 for B in (1, 4, 16)) and all(over[B, 4096] > 0.5 * cost("one part")[B, 4096] for B in (1, 4, 16))
+
+
+def masked(impl, column="ms"):
+    """{mask: cell} of one way."""
+    return {row["mask"]: row[column] for row in rows("mask_savings", part="mask", impl=impl)}
+
+
+@claim
+def test_mask_tiles_as_predicted():
+    assert all(row["tiles_counted"] == row["tiles_left"] for row in rows("mask_savings", impl="flex"))
+
+
+@claim
+def test_mask_large_savings_come_true():
+    for way, masks in (("flash", ("causal",)), ("cudnn", ("causal",)), ("varlen", ("causal",)), ("flex", ("causal", "prefix"))):
+        assert all(0.95 < masked(way, "over_predicted")[mask] < 1.1 for mask in masks)
+
+
+@claim
+def test_mask_small_rests_cost_more():
+    found = [masked(way, "over_predicted")[mask] for way in ("varlen", "flex") for mask in ("window", "documents")]
+    assert all(1.05 < over < 1.4 for over in found)
+
+
+@claim
+def test_mask_tensor_saves_nothing():
+    assert all(0.95 < share / 100 < 1.05 for share in masked("sdpa mask", "of_full_pct").values())
+
+
+@claim
+def test_mask_price_of_generality():
+    flex, varlen, cudnn = masked("flex"), masked("varlen"), masked("cudnn")
+    assert all(flex[mask] < 0.97 * varlen[mask] for mask in varlen) and flex["causal"] < 0.9 * masked("flash")["causal"]
+    assert 1.3 < flex["causal"] / cudnn["causal"] < 1.8
+
+
+@claim
+def test_mask_compiling_takes_seconds():
+    assert all(first > 1000 for first in masked("flex", "first_ms").values()) and masked("flex", "first_ms")["documents"] > 1000 * masked("flex")["documents"]

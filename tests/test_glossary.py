@@ -181,7 +181,7 @@ EXEMPT = {  # why: words
         Waterman; Williams; Ye; Frobenius; Feeds; Speeds; RMSE""",
     "units": "GB; Gbit; GT; GFLOP; GiB; KiB; MFLOP; ms; PFLOP; TB; TFLOP",
     "the lesson's notation": "Br; Bc; dk; do; dp; dq; ds; dv; qk; rowsum; Sd",
-    "names that a program or a table on the page prints": """allocated; correction; d 320; efficient; enabled; flash; grouped; keys as given; k and v at work; largest first; layer; largest; first; output; part; parts;
+    "names that a program or a table on the page prints": """flex; varlen; allocated; correction; d 320; efficient; enabled; flash; grouped; keys as given; k and v at work; largest first; layer; largest; first; output; part; parts;
         reduction; repeat; rows; scale; single; memory-efficient; reserved; requested and allocated bytes; FLASHINFER; TURBOQUANT; FlashAttentionImpl""",
     "explained in the sentence that uses it": "wavefront; all-to-all; block mask; sliding window; Accelerator; scores and probabilities",
     "what Colab's menus say": "File; Upload; Runtime; runtime; Change; type",

@@ -1,6 +1,7 @@
 """examples/mask_savings.py: tiles counted one by one, the ways under every mask, rows on a mocked GPU, the committed measurement."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -41,12 +42,12 @@ def test_tiles_are_those_that_hold_a_pair(mask):
     for S, Br, Bc in SIZES:
         blocks = [block for rows in visible(mask, S).split(Br) for block in rows.split(Bc, 1)]
         whole = sum(bool(block.all()) and block.shape[1] == Bc for block in blocks)
-        assert lab.tiles(mask, S, Br, Bc) == (sum(bool(block.any()) for block in blocks), whole)
+        assert lab.count_tiles(mask, S, Br, Bc) == (sum(bool(block.any()) for block in blocks), whole)
 
 
 @pytest.mark.parametrize("mask", lab.MASKS)
 def test_a_block_mask_lists_the_tiles_that_were_predicted(mask):
-    assert lab.counted(lab.by_function(mask, 512, "cpu", False)[2]) == lab.tiles(mask, 512, 128, 128)[0]
+    assert lab.counted(lab.by_function(mask, 512, "cpu", False)[2]) == lab.count_tiles(mask, 512, 128, 128)[0]
 
 
 def test_masks_at_their_length():
@@ -115,6 +116,7 @@ def small(fake_gpu, monkeypatch):  # noqa: F811
     return fake_gpu
 
 
+@pytest.mark.filterwarnings("ignore:flex_attention called without")
 def test_measure_yields_every_row(small):
     rows = list(lab.measure())
     assert [(row["impl"], row["mask"]) for row in rows] == [(way, mask) for way, masks in lab.KNOWS.items() for mask in masks]
@@ -128,3 +130,22 @@ def test_measure_yields_every_row(small):
     found = lab.values(rows)
     assert found["tiles_miscounted"] == 0 and found["flex_over_varlen_window"] == 1 and "flex_over_cudnn_causal" not in found and lab.footer(found).isascii()
     json.dumps([rows, found], allow_nan=False)
+
+
+# What was measured.
+
+
+def test_measured_every_way_under_every_mask_that_it_knows(measured):
+    assert [(row["impl"], row["mask"]) for row in measured["rows"]] == [(way, mask) for way, masks in lab.KNOWS.items() for mask in masks]
+    seen = {"flash": "flash_fwd", "cudnn": "cudnn_generated", "varlen": "flash_fwd", "flex": "flex_attention", "sdpa mask": "cudnn_generated|fmha"}
+    for row in measured["rows"]:
+        assert row["status"] == "ok" and re.search(seen[row["impl"]], row["kernel_full"]) and row["p10_ms"] <= row["ms"] <= row["p90_ms"]
+
+
+def test_measured_columns_follow(measured):
+    full = {row["impl"]: row["ms"] for row in measured["rows"] if row["mask"] == "full"}
+    for row in measured["rows"]:
+        S = row["S"]
+        assert row["share_left_pct"] == pytest.approx(100 * lab.share_left(row["impl"], row["mask"], S)) and row["pairs_left_pct"] == pytest.approx(100 * lab.pairs(row["mask"], S) / S**2)
+        if row["mask"] != "full":
+            assert row["predicted_ms"] == pytest.approx(full[row["impl"]] * row["share_left_pct"] / 100) and row["over_predicted"] == pytest.approx(row["ms"] / row["predicted_ms"])

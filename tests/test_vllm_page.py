@@ -21,7 +21,7 @@ def text(lang, name):
 
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_the_pages_show_every_statement(lang):
-    shown = set(re.findall(r"^\{\{ evidence\.vllm\[topic=(\w+)\] \}\}$", text(lang, "vllm") + "\n" + text(lang, "ring"), re.M))
+    shown = set(re.findall(r"^\{\{ evidence\.vllm\[topic=(\w+)\] \}\}$", text(lang, "vllm") + "\n" + text(lang, "ring") + "\n" + text(lang, "serving"), re.M))
     assert shown == {row["topic"] for row in ROWS.values()}
 
 

@@ -224,3 +224,37 @@ def test_what_fits_runs_two_layers_beside_all_caches(small, monkeypatch):
     monkeypatch.setattr(lab, "state", lambda model, *size, original=lab.state: original(model, *size, "cpu"))
     monkeypatch.setattr(lab, "kernels_inside", lambda weights, impl, x, caches, tables: seen.append((len(weights), caches.shape)) or ["one_kernel"])
     assert lab.fitted(lab.drawn(SMALL, "cpu")[:2], SMALL, "batch", "flash", 3) == (7, ["one_kernel"]) and seen == [(2, (3, 2, 3, 2, lab.STEP_S, 16))]
+
+# What was measured, against the formulas.
+
+
+def rows_of(measured, part, **fields):
+    return [row for row in measured["rows"] if row["part"] == part and all(row[name] == value for name, value in fields.items())]
+
+
+def test_measured_every_side_of_every_size(measured):
+    assert [(row["S"], row["impl"]) for row in rows_of(measured, "prefill")] == [(S, impl) for S in lab.PROMPTS for impl in lab.SIDES]
+    assert [(row["B"], row["S"], row["impl"]) for row in rows_of(measured, "decode")] == [(*step, impl) for step in lab.STEPS for impl in lab.SIDES]
+    assert all(row["status"] == "ok" for row in measured["rows"])
+
+
+def test_measured_kernels_inside_the_layer(measured):
+    inside = {"naive": "SoftMax", "flash": "flash_fwd", "cudnn": "cudnn_generated"}
+    for row in rows_of(measured, "prefill") + rows_of(measured, "decode") + rows_of(measured, "fit") + rows_of(measured, "attention"):
+        if row["status"] == "ok" and row["impl"] in inside:
+            assert inside[row["impl"]] in row["kernel_full"] and not any(name in row["kernel_full"] for impl, name in inside.items() if impl != row["impl"])
+
+
+def test_measured_peaks_are_the_predicted_ones(measured):
+    for row in rows_of(measured, "prefill", status="ok"):
+        predicted = lab.prefill_bytes(row["impl"], lab.MODEL, row["S"])
+        assert row["peak_predicted_mib"] == predicted / 2**20 and abs(row["peak_diff_bytes"]) < 0.01 * predicted, (row["impl"], row["S"])
+
+
+def test_measured_columns_follow_from_times(measured):
+    for part in ("prefill", "decode"):
+        for row in rows_of(measured, part, status="ok"):
+            none, = rows_of(measured, part, impl="none", B=row["B"], S=row["S"])
+            assert row["p10_ms"] <= row["ms"] <= row["p90_ms"] and (row["samples"] >= 3 or row["samples"] * row["ms"] > 3000)
+            assert math.isclose(row["attention_pct"], 100 * (1 - none["ms"] / row["ms"]), abs_tol=1e-9)
+            assert math.isclose(row["off_pct"], 100 * (row["predicted_ms"] / row["ms"] - 1)) and math.isclose(row["predicted_ms"], row["rest_predicted_ms"] + row["layers_attention_ms"])

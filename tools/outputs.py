@@ -15,7 +15,7 @@ COMMANDS = {
     "flash_vs_naive_memory-predict.txt": ["flash_vs_naive_memory.py", "--predict", "--gib", "24"],
     "flash_backward-predict.txt": ["flash_backward.py", "--predict", "--gib", "24"],
     "ring_attention-predict.txt": ["ring_attention.py", "--predict"],
-    "whole_model-predict.txt": ["whole_model.py", "--predict"],
+    **{f"{lab}-predict.txt": [f"{lab}.py", "--predict"] for lab in ("whole_model", "batch_invariance", "mask_savings")},
     **{f"pitfalls-{path.stem}.txt": [f"pitfalls/{path.name}"] for path in sorted((EXAMPLES / "pitfalls").glob("*.py"))},
 }
 

@@ -753,4 +753,38 @@ STATEMENTS = [
         "A backend without that support is refused when prefill context parallelism is on.",
         "启用预填充上下文并行时，不支持它的后端会被拒绝。",
         code(BACKEND, "AttentionBackend.validate_configuration", "use_pcp and not cls.supports_pcp()")),
+    # The same request in another batch.
+    Statement(
+        "batch-switch", "batch",
+        "`VLLM_BATCH_INVARIANT` is off; `VLLM_BATCH_INVARIANT=1` turns it on.",
+        "`VLLM_BATCH_INVARIANT` 默认关闭；设 `VLLM_BATCH_INVARIANT=1` 才启用。",
+        code("vllm/envs.py", "", 'bool(int(os.getenv("VLLM_BATCH_INVARIANT", "0")))')),
+    Statement(
+        "batch-splits", "batch",
+        "With it FLASH_ATTN never cuts the keys: the number of splits is 1.",
+        "启用后，FLASH_ATTN 不再切分 key：切分数固定为 1。",
+        code(FA, "FlashAttentionMetadataBuilder.build", "if envs.VLLM_BATCH_INVARIANT:\n    max_num_splits = 1")),
+    Statement(
+        "batch-schedule", "batch",
+        "It also drops the schedule that is made ahead of the step, which follows the longest lengths of the batch.",
+        "它还会停用提前算好的调度，因为那份调度取决于批里的最大长度。",
+        code(FA, "FlashAttentionMetadataBuilder.build", "aot_schedule = self.aot_schedule and not fast_build and not envs.VLLM_BATCH_INVARIANT")),
+    Statement(
+        "batch-linear", "batch",
+        "An unquantised linear layer then takes a product of vLLM's own, with tiles that do not follow the batch.",
+        "未量化的线性层改用 vLLM 自带的矩阵乘，分块不随批变化。",
+        code("vllm/model_executor/layers/linear.py", "UnquantizedLinearMethod.apply", "linear_batch_invariant(x, layer.weight, bias)")),
+    Statement(
+        "batch-backends", "batch",
+        "A backend that does not declare support is refused; FLASH_ATTN declares it.",
+        "没有声明支持的后端会被拒绝；FLASH_ATTN 做了声明。",
+        every(code(BACKEND, "AttentionBackend.validate_configuration", "use_batch_invariant and not cls.supports_batch_invariance()"), returns(FA, "FlashAttentionBackend.supports_batch_invariance")),
+        [["use_batch_invariant and not cls.supports_batch_invariance()"], ["True"]]),
+    Statement(
+        "batch-products", "batch",
+        "Every other product stays with cuBLAS on Hopper and Blackwell; an empty workspace keeps it from splitting K.",
+        "在 Hopper 和 Blackwell 上，其余矩阵乘仍由 cuBLAS 计算；不给它工作区，它就无法切分 K。",
+        code("vllm/model_executor/layers/batch_invariant.py", "enable_batch_invariant_mode", 'os.environ["CUBLASLT_WORKSPACE_SIZE"] = "1"'), AS_STATED,
+        Now(find=code("vllm/model_executor/determinism/batch_invariant.py", "enable_batch_invariant_mode", 'os.environ["CUBLASLT_WORKSPACE_SIZE"] = "1"'))),
 ]
+
