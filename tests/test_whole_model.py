@@ -45,6 +45,12 @@ def test_glue_counts_each_tensor_of_each_kernel():
     assert lab.glue_bytes(SMALL, 1) == 2 * (2 * 2 * h + 2 * 3 * h + (2 + 1 + 2 + 2 + 3) * turned + 2 * 2 * kv + (2 + 3) * ffn)
 
 
+def test_the_peak_of_a_prompt_by_hand():
+    """Two bytes a number: the cache of all layers, two tables, the prompt, and x, its norm, gate and up."""
+    S, h, ffn = 10, 64, 96
+    assert lab.prefill_bytes("flash", SMALL, S) == 2 * S * (3 * 2 * 2 * 16 + 2 * 16 + h + 2 * h + 2 * ffn)
+
+
 def test_the_longest_prompt_and_the_largest_batch_are_the_last_that_fit():
     room = lab.CARD_GIB * 2**30 - lab.weight_bytes(lab.MODEL)
     for impl in ("naive", "flash"):
