@@ -114,6 +114,12 @@ MUTATIONS = {
     "pcp-flag": (A, '"--prefill-context-parallel-size", "-pcp"', '"--prefill-context-parallel"'),
     "pcp-support": (statements.BACKEND, "supports_pcp: bool = True", "supports_pcp: bool = False"),
     "pcp-refused": (statements.BACKEND, "use_pcp and not cls.supports_pcp()", "use_pcp"),
+    "batch-switch": ("vllm/envs.py", '"VLLM_BATCH_INVARIANT", "0"', '"VLLM_BATCH_INVARIANT", "1"'),
+    "batch-splits": (F, "            max_num_splits = 1", "            max_num_splits = 2"),
+    "batch-schedule": (F, " and not fast_build and not envs.VLLM_BATCH_INVARIANT", " and not fast_build"),
+    "batch-linear": ("vllm/model_executor/layers/linear.py", "linear_batch_invariant(x, layer.weight, bias)", "F.linear(x, layer.weight)"),
+    "batch-backends": (F, "    def supports_batch_invariance(cls) -> bool:\n        return True", "    def supports_batch_invariance(cls) -> bool:\n        return False"),
+    "batch-products": ("vllm/model_executor/layers/batch_invariant.py", '"CUBLASLT_WORKSPACE_SIZE"] = "1"', '"CUBLASLT_WORKSPACE_SIZE"] = "2"'),
     "cudnn-off": (C, "enable_cudnn_sdp(False)", "enable_cudnn_sdp(True)"),
 }
 
