@@ -25,7 +25,7 @@ import sys
 
 SETTINGS = {"part", "group", "case", "impl", "step", "when", "inputs", "rounded", "a", "b", "again", "B", "heads", "kv_heads", "S", "S_q", "S_kv", "d", "dtype",
             "in_dtype", "causal", "layout", "mask", "enable_gqa", "grad", "deterministic", "parts", "sharding", "rotate", "gpus",
-            "link", "message_mib", "cap_gib", "capability", "name"}
+            "link", "message_mib", "cap_gib", "capability", "name", "what"}
 WORDS = {"status", "kernel", "naive_kernel", "no_cudnn_kernel", "backend", "no_cudnn_backend", "choice", "no_cudnn_choice", "result",
          "equals_v0", "identical", "within_rule", "order"}
 UNITS = ("_mib", "_gib", "_gb", "_bytes", "_ms", "_us", "_tflops", "_gbps", "_pct", "_err")

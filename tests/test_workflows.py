@@ -516,7 +516,7 @@ def bench(tmp_path):
 
 def measure(bench, **env):
     line = next(step["run"] for step in WORKFLOWS["measure"]["jobs"]["labs"]["steps"] if "run" in step)
-    return subprocess.run(line.replace("LIMIT=900", "LIMIT=4"), shell=True, cwd=bench, capture_output=True, text=True, timeout=90,
+    return subprocess.run(re.sub(r"LIMIT=\d+", "LIMIT=4", line), shell=True, cwd=bench, capture_output=True, text=True, timeout=90,
                           env={**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(bench / "fake"), **env})
 
 
